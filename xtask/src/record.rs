@@ -6,7 +6,7 @@ use crate::run::{Outcome, cargo};
 const FILES: &[(&str, &str)] = &[
     ("catalogue", "--package gpu-interop-conformance --lib catalogue"),
     ("tiers", "--package gpu-interop-conformance-cli --lib tiers_are_frozen"),
-    ("reports", "--package gpu-interop-conformance-cli --test reports -- durations_are readme::"),
+    ("reports", "--package gpu-interop-conformance-cli --test reports -- readme::"),
     ("header", "--package gpu-interop-capi --test header"),
     ("controls", "--package gpu-interop-conformance-cli --test negative_controls -- does_nothing"),
     ("capi", "--package gpu-interop-conformance-cli --test capi -- through_c"),

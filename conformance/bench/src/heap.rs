@@ -109,7 +109,7 @@ fn verify(machine: &Machine, heap: &SharedHeap) -> Verdict {
 /// Makes the buffers of a round, which `make` times itself, and frees them.
 fn timed<T>(mut make: impl FnMut() -> Verdict<(Duration, T)>) -> Verdict<Vec<Option<f64>>> {
     let mut taken = Duration::ZERO;
-    let mut live = Vec::with_capacity(usize::try_from(COUNT).map_err(|error| Stop::Failed(error.to_string()))?);
+    let mut live = Vec::with_capacity(usize::try_from(COUNT).map_err(|error| Stop::failed(error.to_string()))?);
     for _ in 0..COUNT {
         let (duration, made) = make()?;
         taken += duration;

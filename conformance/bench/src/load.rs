@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::Device;
 use gpu_interop_conformance::system::set_variable;
-use gpu_interop_conformance::{Stop, Suite, Verdict, process};
+use gpu_interop_conformance::{Stop, StopKind, Suite, Verdict, process};
 use serde::{Deserialize, Serialize};
 
 use super::machine::{CUDA_LIBRARY_VARIABLE, Machine};
@@ -47,7 +47,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// If the request is invalid, or the driver or its device cannot be opened.
 pub fn load_once(suite: &Suite, request: &str) -> Verdict<f64> {
-    let request: LoadRequest = serde_json::from_str(request).map_err(|error| Stop::Failed(error.to_string()))?;
+    let request: LoadRequest = serde_json::from_str(request).map_err(|error| Stop::failed(error.to_string()))?;
     let under_test = suite.backend(&request.backend)?;
     let start = Instant::now();
     let taken = match request.side {
@@ -55,7 +55,7 @@ pub fn load_once(suite: &Suite, request: &str) -> Verdict<f64> {
             let named = set_variable(CUDA_LIBRARY_VARIABLE);
             let file = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
             let _device = match (RawCuda::open(&file, 0), &request.driver) {
-                (Err(Stop::Skipped(_)), Some(driver)) => RawCuda::open(driver.as_ref(), 0)?,
+                (Err(Stop { kind: StopKind::Skipped, .. }), Some(driver)) => RawCuda::open(driver.as_ref(), 0)?,
                 (opened, _) => opened?,
             };
             start.elapsed()
@@ -74,7 +74,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         let (backend, driver) =
             (machine.under_test.name().to_owned(), machine.backend.info().library.as_deref().and_then(Path::to_str));
         let request = serde_json::to_string(&LoadRequest { side, backend, driver: driver.map(Into::into) });
-        let request = request.map_err(|error| Stop::Failed(error.to_string()))?;
+        let request = request.map_err(|error| Stop::failed(error.to_string()))?;
         process::ask::<f64>("loading the backend", &[LOAD_SUBCOMMAND.into(), request], &[], TIMEOUT)
     };
     let mut variants = vec![Variant::of_one("library", || load(Side::Library))];

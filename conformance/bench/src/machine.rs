@@ -81,14 +81,14 @@ impl Machine {
 fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
     let info = backend.info();
     if info.name != "cuda" {
-        return Err(Stop::Unsupported(format!(
+        return Err(Stop::unsupported(format!(
             "the backend {} has no driver that could be called directly",
             info.name
         )));
     }
     let file = info.library.as_ref().map_or("libcuda.so.1".as_ref(), |file| file.as_os_str());
     // The backend has loaded this driver, so a failure is not a missing driver.
-    let raw = RawCuda::open(file, 0).map_err(|stop| Stop::Failed(stop.reason().into()))?;
+    let raw = RawCuda::open(file, 0).map_err(|stop| Stop::failed(stop.reason().into()))?;
     // Once, as an application does at its start. Later calls of the library find it current.
     raw.make_current()?;
     Ok(raw)
@@ -96,7 +96,7 @@ fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
 
 fn cudarc() -> Verdict<Cudarc> {
     if let Some(file) = set_variable(CUDA_LIBRARY_VARIABLE) {
-        return Err(Stop::Unsupported(format!(
+        return Err(Stop::unsupported(format!(
             "cudarc looks for the driver itself and does not use {}",
             file.display()
         )));
@@ -107,7 +107,7 @@ fn cudarc() -> Verdict<Cudarc> {
 fn vulkan(device: &Device, queue: QueueKind) -> Verdict<HeadlessContext> {
     let choice = DeviceChoice::Identity(gpu_interop_conformance::vulkan_device(device)?);
     HeadlessContext::new(&HeadlessOptions::default().device(choice).queue(queue)).map_err(|error| match error.kind() {
-        ErrorKind::NoDevice => Stop::Unsupported(error.to_string()),
+        ErrorKind::NoDevice => Stop::unsupported(error.to_string()),
         _ => error.into(),
     })
 }
@@ -133,7 +133,7 @@ impl Source {
         let size = options.size;
         let Ok(context) = &machine.vulkan else {
             if let Some(reason) = machine.device.capabilities().feature(Feature::ExportableMemory).reason() {
-                return Err(Stop::Unsupported(format!("Vulkan and exportable memory are unavailable: {reason}")));
+                return Err(Stop::unsupported(format!("Vulkan and exportable memory are unavailable: {reason}")));
             }
             let memory = machine.device.allocate_exportable(size).map_err(too_much)?;
             machine.stream.fill_u32(&memory, word)?;
@@ -141,7 +141,7 @@ impl Source {
             return Ok(Self::Native(memory));
         };
         if size > context.interop().max_allocation_size() {
-            return Err(Stop::Unsupported(format!("the Vulkan device allocates no {size} bytes at once")));
+            return Err(Stop::unsupported(format!("the Vulkan device allocates no {size} bytes at once")));
         }
         let buffer = ExportableBuffer::new(context.interop(), options).map_err(too_much)?;
         context.fill(buffer.buffer(), 0, size, word)?;
@@ -166,8 +166,8 @@ pub(super) const TRANSFER: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw
 /// Too little memory, or a missing memory type, is not a failure of the library.
 pub(super) fn too_much(error: gpu_interop::Error) -> Stop {
     match error.kind() {
-        ErrorKind::OutOfMemory => Stop::Skipped(error.to_string()),
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        ErrorKind::OutOfMemory => Stop::skipped(error.to_string()),
+        ErrorKind::Unsupported => Stop::unsupported(error.to_string()),
         _ => error.into(),
     }
 }
@@ -200,7 +200,7 @@ impl Timeline {
         match self {
             Self::Vulkan(semaphore) => Ok(semaphore.semaphore().wait(value, WAIT_TIMEOUT)?),
             Self::Own(semaphore) if semaphore.wait(value, WAIT_TIMEOUT)? => Ok(()),
-            Self::Own(_) => Err(Stop::Failed(format!("the exporter never saw the value {value}"))),
+            Self::Own(_) => Err(Stop::failed(format!("the exporter never saw the value {value}"))),
         }
     }
 }

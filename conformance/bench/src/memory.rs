@@ -89,7 +89,7 @@ pub(super) struct Exported {
 pub(super) fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Exported)> {
     let exported = Exported { size: request.size(), dedicated: request.is_dedicated() };
     let fd = request.into_handle().into_fd();
-    Ok((fd.map_err(|_| Stop::Failed("the exporter's handle is no descriptor".into()))?, exported))
+    Ok((fd.map_err(|_| Stop::failed("the exporter's handle is no descriptor".into()))?, exported))
 }
 
 fn library_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<Steps> {

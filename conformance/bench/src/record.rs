@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_missing_side_is_told_once() {
         let mut recorder = Recorder::default();
-        let absent: Verdict<()> = Err(Stop::Unsupported("no driver".into()));
+        let absent: Verdict<()> = Err(Stop::unsupported("no driver".into()));
         assert!(recorder.side("raw", &absent).is_none());
         assert!(recorder.side("raw", &absent).is_none());
         assert_eq!(recorder.not_measured.len(), 1);

@@ -214,7 +214,7 @@ mod tests {
             }],
             not_measured: vec![NotMeasured {
                 what: "frame.transfer".into(),
-                stop: Stop::Skipped("there is no such queue".into()),
+                stop: Stop::skipped("there is no such queue".into()),
             }],
             duration_us: 7,
         };

@@ -150,5 +150,5 @@ impl Bench {
 #[cfg(not(feature = "wgpu"))]
 fn no_wgpu(_: &Machine, _: &mut Recorder, _: &str) -> Verdict {
     let reason = "this command was built without wgpu; build it with `--features gpu-interop-conformance-cli/wgpu`";
-    Err(gpu_interop_conformance::Stop::Unsupported(reason.into()))
+    Err(gpu_interop_conformance::Stop::unsupported(reason.into()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
+use gpu_interop_conformance::{Outcome, Stop, Verdict};
 
 use crate::diff::{Change, Difference, Kind, Timing, compare, line};
 use crate::output::say;
@@ -28,7 +28,7 @@ impl Baseline {
     pub(crate) fn read(path: &Path) -> Verdict<Self> {
         let report = merge::read(path)?;
         if report.reports.is_empty() {
-            return Err(Stop::Failed(format!("--baseline {}: it has no report of `conformance run`", path.display())));
+            return Err(Stop::failed(format!("--baseline {}: it has no report of `conformance run`", path.display())));
         }
         Ok(Self { path: path.to_owned(), report })
     }
@@ -38,9 +38,9 @@ impl Baseline {
     ///
     /// # Errors
     /// If the baseline is of other devices.
-    pub(crate) fn apply(&self, suite: &Suite, run: &Merged, flakes: Flakes) -> Verdict<Merged> {
-        let of_baseline = |stop: Stop| Stop::Failed(format!("--baseline {}: {}", self.path.display(), stop.reason()));
-        let difference = compare(suite, &[&self.report], &[run], Timing::Ignored).map_err(of_baseline)?;
+    pub(crate) fn apply(&self, run: &Merged, flakes: Flakes) -> Verdict<Merged> {
+        let of_baseline = |stop: Stop| Stop::failed(format!("--baseline {}: {}", self.path.display(), stop.reason()));
+        let difference = compare(&[&self.report], &[run], Timing::Ignored).map_err(of_baseline)?;
         let judged = self.without_known_failures(&difference, run, flakes);
         let mut counts = Vec::new();
         for kind in SHOWN {

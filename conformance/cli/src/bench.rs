@@ -8,7 +8,7 @@ use clap::Args;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use globset::GlobMatcher;
-use gpu_interop_conformance::{Stop, Suite, Verdict, ensure};
+use gpu_interop_conformance::{Stop, StopKind, Suite, Verdict, ensure};
 use gpu_interop_conformance_bench::{Bench, BenchReport, Measurement, Ratio, names};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -85,7 +85,7 @@ fn check_filter(filter: &GlobMatcher) -> Verdict {
         return Ok(());
     }
     let known: Vec<&str> = names().collect();
-    Err(Stop::Failed(format!("--filter matches no measurement; there are: {}", known.join(", "))))
+    Err(Stop::failed(format!("--filter matches no measurement; there are: {}", known.join(", "))))
 }
 
 /// Measures, with a progress bar if standard error is a terminal.
@@ -110,7 +110,7 @@ fn measure(bench: Bench, filter: Option<&GlobMatcher>, quick: bool) -> BenchRepo
 
 /// The exit status of a report.
 fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
-    if report.not_measured.iter().any(|gap| matches!(gap.stop, Stop::Failed(_))) {
+    if report.not_measured.iter().any(|gap| gap.stop.is_failure()) {
         return Ok(FAILED);
     }
     ensure!(!report.measurements.is_empty(), "nothing was measured, for the reasons above");
@@ -120,7 +120,7 @@ fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     let judged: Vec<bool> = report.ratios.iter().filter_map(|ratio| ratio.holds).collect();
     ensure!(!judged.is_empty(), "--strict: no ratio with a limit was measured");
     // A missing package is a gap in the measurements; an unsupported feature is not.
-    let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Skipped(_)));
+    let gaps = report.not_measured.iter().filter(|gap| gap.stop.kind == StopKind::Skipped);
     let gaps: Vec<&str> = gaps.map(|gap| gap.what.as_str()).collect();
     ensure!(gaps.is_empty(), "--strict: not measured on this machine: {}", gaps.join(", "));
     Ok(if judged.contains(&false) { FAILED } else { 0 })
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_missed_limit_fails_only_a_strict_run() {
-        let unsupported = || Some(Stop::Unsupported("no such queue".into()));
+        let unsupported = || Some(Stop::unsupported("no such queue".into()));
         assert_eq!(status_of(&report(1.01, unsupported()), true), Ok(0));
         assert_eq!(status_of(&report(1.03, None), false), Ok(0));
         assert_eq!(status_of(&report(1.03, None), true), Ok(FAILED));
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_failed_and_what_measured_nothing_fail_every_run() {
-        let failed = Stop::Failed("the frame never arrived".into());
+        let failed = Stop::failed("the frame never arrived".into());
         assert_eq!(status_of(&report(1.0, Some(failed)), false), Ok(FAILED));
         let nothing = BenchReport { measurements: Vec::new(), ..report(1.0, None) };
         assert!(status_of(&nothing, false).is_err());

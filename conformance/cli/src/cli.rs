@@ -163,7 +163,7 @@ pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
-        Command::Diff(args) => diff::run(suite, &args),
+        Command::Diff(args) => diff::run(&args),
         Command::Expectations(args) => expectations_from::run(&args).map(|()| 0),
         Command::Package(args) => package::pack(&args).map(|()| 0),
         Command::Verify(args) => package::verify(&args),
@@ -208,8 +208,8 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
     let mut count = 0;
     for scenario in suite.scenarios() {
         let wanted = |filter: &GlobMatcher| {
-            let cases = |id| ExporterName::ALL.iter().any(|name| filter.is_match(case_name(id, Some(*name))));
-            scenario.names().any(|id| filter.is_match(id) || cases(id))
+            let id = scenario.id;
+            filter.is_match(id) || ExporterName::ALL.iter().any(|name| filter.is_match(case_name(id, Some(*name))))
         };
         if !filter.as_ref().is_none_or(wanted) {
             continue;
@@ -224,9 +224,6 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         if !needs.is_empty() {
             say!("{:<36} needs: {}", "", needs.join("; "));
         }
-        if let Some(alias) = scenario.alias {
-            say!("{:<36} formerly: {alias}", "");
-        }
     }
     if count == 0 {
         return Err(run::no_match(args.filter.as_deref(), &[]));
@@ -239,7 +236,7 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
 /// # Errors
 /// If the pattern is invalid.
 pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
-    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    let glob = Glob::new(text).map_err(|error| Stop::failed(format!("--filter: {error}")))?;
     Ok(glob.compile_matcher())
 }
 
@@ -286,7 +283,7 @@ fn print_page(command: &clap::Command, args: &ManArgs) -> Verdict {
         Some(name) => command
             .find_subcommand(name)
             .cloned()
-            .ok_or_else(|| Stop::Failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
+            .ok_or_else(|| Stop::failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
     };
     let mut text = Vec::new();
     Man::new(page).render(&mut text)?;

@@ -56,7 +56,7 @@ pub(crate) fn beside(program: &Path, file: &str) -> Option<PathBuf> {
 
 /// Formats a value as indented JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
-    serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
+    serde_json::to_string_pretty(value).map_err(|error| Stop::failed(format!("cannot write JSON: {error}")))
 }
 
 /// Formats a report as JSON, with a line for each of its fields and for each element of its lists, such as a case.
@@ -72,7 +72,7 @@ pub(crate) fn to_merged_json(merged: &impl Serialize) -> Verdict<String> {
 /// Formats a value as JSON whose first `levels` levels are indented. Deeper values are on the line of their container.
 fn to_lines(value: &impl Serialize, levels: usize) -> Verdict<String> {
     let mut bytes = Vec::new();
-    let failed = |reason: String| Stop::Failed(format!("cannot write JSON: {reason}"));
+    let failed = |reason: String| Stop::failed(format!("cannot write JSON: {reason}"));
     value
         .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Lines { levels, depth: 0, is_empty: true }))
         .map_err(|error| failed(error.to_string()))?;
@@ -201,5 +201,5 @@ fn linked(path: &Path) -> Option<PathBuf> {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Stop {
-    Stop::Failed(format!("cannot write {}: {error}", path.display()))
+    Stop::failed(format!("cannot write {}: {error}", path.display()))
 }

@@ -34,5 +34,5 @@ pub(crate) fn is_interrupted() -> bool {
 
 /// The result of an interrupted scenario.
 pub(crate) fn stop() -> Stop {
-    Stop::Skipped(REASON.into())
+    Stop::skipped(REASON.into())
 }

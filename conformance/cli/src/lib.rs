@@ -31,7 +31,6 @@ mod baseline;
 #[cfg(unix)]
 mod bench;
 mod call_trace;
-mod case_list;
 mod cli;
 mod diff;
 mod doctor;
@@ -47,8 +46,8 @@ mod report;
 mod requirement;
 mod run;
 mod runner;
+mod selection;
 mod sha256;
-mod shard;
 mod site;
 mod subprocess;
 

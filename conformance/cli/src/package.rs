@@ -80,11 +80,11 @@ fn sums<'a>(files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
 }
 
 fn read(path: &Path) -> Verdict<Vec<u8>> {
-    files::read(path, files::MOST).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+    files::read(path, files::MOST).map_err(|error| Stop::failed(format!("{}: {error}", path.display())))
 }
 
 fn file_name(path: &Path) -> Verdict<String> {
-    let name = path.file_name().ok_or_else(|| Stop::Failed(format!("{} is not a file", path.display())))?;
+    let name = path.file_name().ok_or_else(|| Stop::failed(format!("{} is not a file", path.display())))?;
     Ok(name.to_string_lossy().into_owned())
 }
 
@@ -180,12 +180,12 @@ fn unpacked(bytes: &[u8]) -> Verdict<Contents> {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
         if entry.header().entry_type() != tar::EntryType::Regular {
-            return Err(Stop::Failed(format!("{path} is not a file")));
+            return Err(Stop::failed(format!("{path} is not a file")));
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
         if files.insert(path.clone(), bytes).is_some() {
-            return Err(Stop::Failed(format!("{path} is in the archive twice")));
+            return Err(Stop::failed(format!("{path} is in the archive twice")));
         }
     }
     Ok(files)
@@ -260,7 +260,7 @@ impl Summary {
 /// Prints the differences of an archive from its manifest, and returns the exit status.
 pub(crate) fn verify(args: &VerifyArgs) -> Verdict<u8> {
     let path = args.package.display();
-    let no_package = |reason: &str| Stop::Failed(format!("{path} is no package: {reason}"));
+    let no_package = |reason: &str| Stop::failed(format!("{path} is no package: {reason}"));
     let mut files = unpacked(&read(&args.package)?).map_err(|stop| no_package(stop.reason()))?;
     let manifest = files.get(MANIFEST).ok_or_else(|| no_package("it has no MANIFEST.json"))?;
     let manifest: Manifest =

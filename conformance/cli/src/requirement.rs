@@ -21,7 +21,7 @@ pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>
                 return if ExporterName::of_this_system().contains(&exporter) {
                     Ok(Requirement::Exporter(exporter))
                 } else {
-                    Err(Stop::Failed(format!(
+                    Err(Stop::failed(format!(
                         "--require {name}: Direct3D is part of Windows, and this is another system"
                     )))
                 };
@@ -30,7 +30,7 @@ pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>
             if known || suite.backend(name).is_ok() {
                 return Ok(Requirement::Backend(name.clone()));
             }
-            Err(Stop::Failed(format!("--require {name}: unknown backend or exporter")))
+            Err(Stop::failed(format!("--require {name}: unknown backend or exporter")))
         })
         .collect()
 }
@@ -45,7 +45,7 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
                     || format!("choose it with --backend {name} or GPU_INTEROP_BACKEND={name}"),
                     |attempt| attempt.reason.clone(),
                 );
-                return Err(Stop::Failed(format!(
+                return Err(Stop::failed(format!(
                     "--require {name}: this run would use the backend {}; {why}",
                     environment.backend.name
                 )));
@@ -54,10 +54,10 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
                 Some(exporter) if exporter.available.is_some() => {}
                 Some(exporter) => {
                     let why = exporter.stop.as_ref().map_or("no reason", Stop::reason);
-                    return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
+                    return Err(Stop::failed(format!("--require {name}: the exporter cannot be used: {why}")));
                 }
                 None => {
-                    return Err(Stop::Failed(format!("--require {name}: --exporter excludes it from this run")));
+                    return Err(Stop::failed(format!("--require {name}: --exporter excludes it from this run")));
                 }
             },
             Requirement::Backend(_) => {}
@@ -74,7 +74,7 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
         return Ok(FAILED);
     }
     if let Some(stopped) = &report.stopped {
-        return Err(Stop::Failed(format!("{stopped}; remaining scenarios count as skipped")));
+        return Err(Stop::failed(format!("{stopped}; remaining scenarios count as skipped")));
     }
     let has_run = |exporter: Option<ExporterName>| {
         let is_of = |case: &&CaseReport| exporter.is_none() || case.exporter == exporter;
@@ -91,7 +91,7 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
     for requirement in required {
         let Requirement::Exporter(name) = requirement else { continue };
         if !has_run(Some(*name)) {
-            return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
+            return Err(Stop::failed(format!("--require {name}: no scenario ran with this exporter")));
         }
     }
     Ok(0)
@@ -137,6 +137,7 @@ mod tests {
             exporter,
             outcome,
             reason: None,
+            error: None,
             observed: Vec::new(),
             left_out: Vec::new(),
             log: None,
@@ -203,14 +204,7 @@ mod tests {
         let native = [Requirement::Exporter(ExporterName::Native)];
         for outcome in Outcome::ALL {
             let mut run = report(vec![case("a.b", None, outcome)]);
-            let shard = Shard {
-                index: 1,
-                count: 2,
-                total: 2,
-                cases_sha256: String::new(),
-                durations_sha256: String::new(),
-                positions: vec![0],
-            };
+            let shard = Shard { index: 1, count: 2, total: 2, cases_sha256: String::new(), positions: vec![0] };
             run.shard = Some(shard);
             let expected = if outcome == Outcome::Unsupported { 0 } else { alone(outcome) };
             for required in [&[], native.as_slice()] {
@@ -299,7 +293,7 @@ mod tests {
             capabilities: Capabilities::none(),
             exporters: vec![
                 exporter(ExporterName::Native, Some(detail), None),
-                exporter(ExporterName::Vulkan, None, Some(Stop::Skipped("no loader".into()))),
+                exporter(ExporterName::Vulkan, None, Some(Stop::skipped("no loader".into()))),
             ],
             passed_over: Vec::new(),
         };
@@ -307,7 +301,7 @@ mod tests {
         assert_eq!(check(Requirement::Backend("host".into())), Ok(()));
         assert_eq!(check(Requirement::Exporter(ExporterName::Native)), Ok(()));
         let rejected = |requirement, part: &str| match check(requirement) {
-            Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{reason}"),
+            Err(stop) if stop.is_failure() => assert!(stop.reason.contains(part), "{stop}"),
             other => panic!("{part}: {other:?}"),
         };
         rejected(Requirement::Backend("cuda".into()), "this run would use the backend host");

@@ -11,7 +11,6 @@ use clap::Args;
 use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scenario, Seeds, Stop, Suite, Verdict};
 
 use crate::baseline::Baseline;
-use crate::case_list::{CaseList, Tier};
 use crate::cli::glob;
 use crate::drivers::DriverArgs;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
@@ -23,7 +22,7 @@ use crate::report::{Environment, Merged, NotRead, Report, Shard, Sourced, html, 
 use crate::requirement;
 use crate::requirement::Flakes;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
-use crate::shard::{self, Durations, ShardNumber};
+use crate::selection::{self, CaseList, ShardNumber, Tier};
 
 /// The options of `conformance run`.
 #[derive(Debug, Args)]
@@ -49,14 +48,10 @@ pub(crate) struct RunArgs {
     /// Only the cases of a frozen list, so that results of several vendors compare.
     #[arg(long, value_enum, value_name = "TIER", conflicts_with = "filter")]
     tier: Option<Tier>,
-    /// Only this shard of the cases: 2/4 is the second of four. Shards end at about the same time, by recorded durations;
-    /// `conformance merge` joins their reports and proves that no case is lost or doubled.
+    /// Only this shard of the cases: 2/4 is every fourth case, beginning with the second. `conformance merge` joins the reports
+    /// of all shards and proves that no case is lost or doubled.
     #[arg(long, value_name = "NUMBER/COUNT")]
     shard: Option<ShardNumber>,
-    /// With --shard: the report of an earlier run, with the durations of cases. All shards must use the same. Default:
-    /// those of this project's runs.
-    #[arg(long, value_name = "REPORT", requires = "shard")]
-    durations: Option<PathBuf>,
     /// Fail unless this backend is used, or a scenario ran with this exporter: cuda, hip, host, vulkan, native. A
     /// comma separates several.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
@@ -95,8 +90,8 @@ pub(crate) struct RunArgs {
     /// scenarios share a few processes until one fails, those of a group such as memory.* the same one.
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
-    /// The number of processes that run scenarios in parallel. Default: the number of cores, at most 2. More slow a GPU down.
-    /// Others run scenarios that mostly wait, start or exit meanwhile.
+    /// The number of processes that run scenarios at the same time. Default: twice the number of cores, at most 4. More
+    /// processes slow a GPU down. Exclusive scenarios, such as those that measure free GPU memory, run one at a time.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.
@@ -169,8 +164,7 @@ impl RunArgs {
     /// The cases of one shard, if only that runs.
     fn shard<'a>(&self, cases: Vec<Case<'a>>) -> Verdict<(Vec<Case<'a>>, Option<Shard>)> {
         let Some(number) = self.shard else { return Ok((cases, None)) };
-        let durations = self.durations.as_deref().map_or_else(|| Ok(Durations::built_in()), Durations::read)?;
-        let (cases, shard) = shard::select(&cases, number, &durations)?;
+        let (cases, shard) = selection::select(&cases, number)?;
         Ok((cases, Some(shard)))
     }
 }
@@ -180,7 +174,7 @@ pub(crate) fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop
     let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
     let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
     let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
-    Stop::Failed(format!(
+    Stop::failed(format!(
         "no scenario{filter}{with}; `conformance list`, without a filter, shows their ids and exporters"
     ))
 }
@@ -309,7 +303,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     }
     // CI systems and the exit status do not count failures of the baseline.
     let judged = match &baseline {
-        Some(baseline) => baseline.apply(suite, &merged, args.flaky)?,
+        Some(baseline) => baseline.apply(&merged, args.flaky)?,
         None => merged,
     };
     if let Some(path) = &args.junit {
@@ -317,10 +311,10 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     }
     let status = merge::judge(&judged, &required, args.flaky);
     if let Some(missing) = judged.missing().filter(|_| matches!(status, Ok(0) | Err(_))) {
-        return Err(Stop::Failed(format!("the run was impossible on {missing}, for the reasons above")));
+        return Err(Stop::failed(format!("the run was impossible on {missing}, for the reasons above")));
     }
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
-        return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
+        return Err(Stop::failed("interrupted: remaining scenarios count as skipped".into()));
     }
     if let (Ok(status), false) = (&status, args.quiet) {
         say!("next: {}", next_step(args, &backend, &judged, *status));
@@ -405,8 +399,8 @@ fn run_on(
     Ok(report)
 }
 
-/// The number of cores, at most 2: more processes slow a GPU down (H200: 67 s with 2, 75 s with 4).
+/// Twice the number of cores, at most 4: scenarios wait for about half of their time, and more processes slow a GPU down.
 fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new(cores.min(2)).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new((2 * cores).min(4)).unwrap_or(NonZeroUsize::MIN)
 }

@@ -9,7 +9,7 @@ use gpu_interop_conformance::{
 
 use crate::evidence::{self, GpuArgs};
 use crate::report::Environment;
-use crate::runner::group;
+use crate::runner::process as worker;
 #[cfg(unix)]
 use gpu_interop_conformance_bench::{LOAD_SUBCOMMAND, load_once};
 
@@ -57,9 +57,6 @@ pub(crate) struct ChildArgs {
     /// Record driver calls in the file received over the socket.
     #[arg(long)]
     calls: bool,
-    /// Wait for a message before the first scenario.
-    #[arg(long)]
-    held: bool,
 }
 
 #[derive(Debug, Args)]
@@ -98,11 +95,10 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
     let seeds = Seeds { first: args.seed, count: args.repeat };
     if args.calls {
-        group::record_calls()?;
+        worker::record_calls()?;
     }
-    let opened = || if args.held { group::wait_to_begin() } else { Ok(()) };
-    let answer = |ran| group::answer(&ran);
-    execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, opened, answer)
+    let answer = |ran| worker::answer(&ran);
+    execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, answer)
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {

@@ -192,7 +192,7 @@ impl BackendUnderTest {
     /// The module that has the kernels for a device.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device has none.
+    /// [`Stop::unsupported`] if the device has none.
     pub fn kernels(&self, device: &Device) -> Verdict<ModuleImage<'static>> {
         (self.kernels)(device)
     }
@@ -226,7 +226,7 @@ impl fmt::Debug for BackendUnderTest {
 fn code_object(device: &Device) -> Verdict<ModuleImage<'static>> {
     let architecture = device.architecture().unwrap_or_default();
     let Some(bytes) = gpu_interop_kernels::code_object(architecture) else {
-        return Err(Stop::Unsupported(format!("no kernels are built for the architecture `{architecture}`")));
+        return Err(Stop::unsupported(format!("no kernels are built for the architecture `{architecture}`")));
     };
     // SAFETY: whole code objects, which the tests of `gpu-interop-kernels` read to the end.
     Ok(ModuleImage::Binary(unsafe { BinaryImage::new(bytes) }))
@@ -240,7 +240,7 @@ pub fn host_semaphore(payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn 
     match payload {
         SemaphorePayload::Binary => Ok(Box::new(HostSemaphore::binary()?)),
         SemaphorePayload::Timeline => Ok(Box::new(HostSemaphore::timeline(value)?)),
-        other => Err(Stop::Unsupported(format!("the host backend has no {other:?} semaphores"))),
+        other => Err(Stop::unsupported(format!("the host backend has no {other:?} semaphores"))),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::scenario::{Exporters, Scenario};
 use crate::scenarios::{GROUPS, Group, NOT_COVERED};
-use crate::{Exporters, Scenario};
 
 /// The beginning of the page.
 const BEGINNING: &str = "\
@@ -49,13 +49,9 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
                 Exporters::Any => "each",
             };
             let mirrors = scenario.source.map(cell).unwrap_or_default();
-            let id = match scenario.alias {
-                Some(alias) => format!("`{}`, formerly `{alias}`", scenario.id),
-                None => format!("`{}`", scenario.id),
-            };
             let needs: Vec<String> = scenario.requirements().map(|need| need.to_string()).collect();
             let (purpose, needs) = (cell(scenario.purpose), cell(&needs.join("; ")));
-            let _ = writeln!(page, "| {id} | {purpose} | {exporters} | {needs} | {mirrors} |");
+            let _ = writeln!(page, "| `{}` | {purpose} | {exporters} | {needs} | {mirrors} |", scenario.id);
         }
     }
     page.push_str(NOT_COVERED_BEGINNING);
@@ -84,7 +80,7 @@ mod tests {
     use gpu_interop_test_support::committed;
 
     use super::*;
-    use crate::Suite;
+    use crate::suite::Suite;
 
     /// The page is generated on Linux.
     #[cfg(unix)]

@@ -13,7 +13,7 @@ use crate::need::{Need, Setup};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
-use crate::service::{self, Request};
+use crate::process::{self, Request};
 
 /// The device under test, the exporter, and the seed of the data.
 pub struct Context {
@@ -172,7 +172,7 @@ impl Context {
     /// # Errors
     /// Failed if the scenario did not request one.
     pub fn exporter(&self) -> Verdict<&dyn Exporter> {
-        self.exporter.as_deref().ok_or_else(|| Stop::Failed("this scenario was run without an exporter".into()))
+        self.exporter.as_deref().ok_or_else(|| Stop::failed("this scenario was run without an exporter".into()))
     }
 
     /// The pattern of this run.
@@ -268,9 +268,9 @@ impl Context {
     /// The vendor's API below the backend.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if there is none.
+    /// [`Stop::unsupported`] if there is none.
     pub(crate) fn driver_api(&self) -> Verdict<DriverApi> {
-        let reason = || Stop::Unsupported(format!("no vendor's API is known below `{}`", self.under_test.name()));
+        let reason = || Stop::unsupported(format!("no vendor's API is known below `{}`", self.under_test.name()));
         self.under_test.driver_api().ok_or_else(reason)
     }
 
@@ -283,13 +283,13 @@ impl Context {
     /// The kernels of `gpu-interop-kernels`, in the form of this backend.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend rejects this form.
+    /// [`Stop::unsupported`] if the device runs no kernels, or the backend rejects this form.
     pub fn kernels(&self) -> Verdict<Module> {
         if let Some(reason) = self.unmet(Need::Feature(Feature::Kernels)) {
-            return Err(Stop::Unsupported(reason));
+            return Err(Stop::unsupported(reason));
         }
         self.device.load_module(self.under_test.kernels(&self.device)?).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(format!("no kernels for this backend: {error}")),
+            ErrorKind::Unsupported => Stop::unsupported(format!("no kernels for this backend: {error}")),
             _ => error.into(),
         })
     }
@@ -317,7 +317,7 @@ impl Context {
             device: self.ordinal,
             signals_by_host: self.signals_by_host,
         };
-        Peer::start(&request, &[service::one_queue().as_slice(), environment].concat())
+        Peer::start(&request, &[process::one_queue().as_slice(), environment].concat())
     }
 
     /// Lists the errors of the exporter's own checks; outlives the context.

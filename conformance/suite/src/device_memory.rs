@@ -28,12 +28,12 @@ macro_rules! call {
         let name = concat!(stringify!($symbol), "\0").as_bytes();
         // SAFETY: the function has this type in the vendor's header.
         let function = unsafe { $self.driver.get::<unsafe extern "system" fn($($type),*) -> std::ffi::c_uint>(name) }
-            .map_err(|_| Stop::Unsupported(format!("the driver has no {}", stringify!($symbol))))?;
+            .map_err(|_| Stop::unsupported(format!("the driver has no {}", stringify!($symbol))))?;
         // SAFETY: pointers are valid for the call; contexts are live.
         match unsafe { function($($argument),*) } {
             0 => Ok(()),
-            $crate::device_memory::NOT_SUPPORTED => Err(Stop::Unsupported(format!("{}: not supported", stringify!($symbol)))),
-            code => Err(Stop::Failed(format!("{}: {code}", stringify!($symbol)))),
+            $crate::device_memory::NOT_SUPPORTED => Err(Stop::unsupported(format!("{}: not supported", stringify!($symbol)))),
+            code => Err(Stop::failed(format!("{}: {code}", stringify!($symbol)))),
         }
     }};
 }
@@ -52,7 +52,7 @@ impl DeviceMemory {
             DriverApi::Hip => Self::hip,
         };
         let Some(file) = &info.library else {
-            return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));
+            return Err(Stop::unsupported("free memory of the device: the driver's library is not known".into()));
         };
         // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;

@@ -134,7 +134,7 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
         let steady = if round < ROUNDS { counts.min(STEADY) } else { counts };
         let after = ResourceSnapshot::settled_after([counts, steady], &before, mapping_slack, RESIDENT_SLACK)?;
         if after.descriptors.abs_diff(before.descriptors) >= evident {
-            return Err(Stop::Failed(differ(before.descriptors, after.descriptors)));
+            return Err(Stop::failed(differ(before.descriptors, after.descriptors)));
         }
         descriptors
             .extend((after.descriptors != before.descriptors).then_some((before.descriptors, after.descriptors)));
@@ -148,10 +148,10 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     if let [.., (expected, found)] = descriptors[..]
         && descriptors.len() == ROUNDS
     {
-        return Err(Stop::Failed(format!("{}, {ROUNDS} times", differ(expected, found))));
+        return Err(Stop::failed(format!("{}, {ROUNDS} times", differ(expected, found))));
     }
     ensure!(regions.len() < ROUNDS, "mapped regions grew by {regions:?}, each in {cycles} cycles");
-    Err(Stop::Failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
+    Err(Stop::failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
 }
 
 /// Fails unless as many descriptors are open after `action` as before, within `patience`. If fewer are open then, repeats this,
@@ -261,8 +261,8 @@ mod tests {
             Ok(())
         })
         .expect("10 MiB, once");
-        let stop = leak_check(3, |_| Err(Stop::Skipped("not here".into())));
-        assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the cycle's own stop");
+        let stop = leak_check(3, |_| Err(Stop::skipped("not here".into())));
+        assert_eq!(stop, Err(Stop::skipped("not here".into())), "the cycle's own stop");
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         ] {
             assert_eq!(compared(failing).expect_err("differs").to_string(), reason);
         }
-        let stop = keeps(|| Ok(0), Duration::ZERO, "", || Err(Stop::Skipped("not here".into())));
-        assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the action's own stop");
+        let stop = keeps(|| Ok(0), Duration::ZERO, "", || Err(Stop::skipped("not here".into())));
+        assert_eq!(stop, Err(Stop::skipped("not here".into())), "the action's own stop");
     }
 }

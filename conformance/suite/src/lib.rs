@@ -62,7 +62,6 @@ mod raw_cuda;
 pub mod request;
 mod scenario;
 mod scenarios;
-mod service;
 mod stream_capture;
 mod suite;
 #[doc(hidden)] // For the command only.
@@ -79,14 +78,11 @@ pub use exporter::{
 };
 pub use leak_check::{ResourceSnapshot, leak_check};
 pub use need::{Need, Setup};
-pub use outcome::{Outcome, Stop, Verdict};
+pub use outcome::{ErrorReport, Outcome, Stop, StopKind, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
+pub use process::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use provenance::{Emulated, Tool};
-pub use scenario::{Beside, Exporters, Scenario};
-pub use service::{CONNECTIONS_VARIABLE, SUBCOMMAND};
+pub use scenario::{Concurrency, Exporters, Scenario};
 pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};
-
-pub(crate) use gate::Gate;
-pub(crate) use outcome::{PATIENCE, PROMPT, WATCH};

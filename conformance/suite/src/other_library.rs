@@ -7,8 +7,9 @@ use libloading::Library;
 use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::device_memory::call;
+use crate::ensure_eq;
 use crate::outcome::{Stop, Verdict};
-use crate::{Pattern, ensure_eq};
+use crate::pattern::Pattern;
 
 /// Number and size in bytes of its allocations. It gets the addresses that a reset has freed.
 const COUNT: usize = 64;
@@ -32,7 +33,7 @@ impl OtherLibrary {
     pub(crate) fn of(context: &Context) -> Verdict<Self> {
         let api = context.driver_api()?;
         let Some(file) = &context.backend().info().library else {
-            return Err(Stop::Unsupported("a reset of the device: the driver's library is not known".into()));
+            return Err(Stop::unsupported("a reset of the device: the driver's library is not known".into()));
         };
         // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time
 /// limit, so that the scenario can report the failed wait before it is stopped.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(8);
 /// A call that took longer waited for something. Generous, as a busy machine may stop a process for seconds.
 pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 /// The time that a scenario waits to verify that an event does *not* happen.
@@ -90,33 +90,114 @@ impl fmt::Display for Outcome {
 
 /// Why a scenario stopped before its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[serde(tag = "stop", content = "reason", rename_all = "snake_case")]
-pub enum Stop {
+#[error("{kind}{reason}")]
+pub struct Stop {
+    /// The kind of the end.
+    #[serde(rename = "stop")]
+    pub kind: StopKind,
+    /// The reason, for people.
+    pub reason: String,
+    /// The library's error behind it, if any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
+}
+
+/// How a scenario stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopKind {
     /// A check failed, or a call failed unexpectedly.
-    #[error("{0}")]
-    Failed(String),
+    Failed,
     /// The device or exporter does not support it.
-    #[error("unsupported: {0}")]
-    Unsupported(String),
+    Unsupported,
     /// This machine lacks a requirement.
-    #[error("skipped: {0}")]
-    Skipped(String),
+    Skipped,
+}
+
+/// The beginning of a stop in words.
+impl fmt::Display for StopKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Failed => "",
+            Self::Unsupported => "unsupported: ",
+            Self::Skipped => "skipped: ",
+        })
+    }
+}
+
+/// An error of the library in a report, without its text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorReport {
+    /// Its kind, such as `device_lost`.
+    pub kind: ErrorKind,
+    /// The function that failed: the driver's, or the library's.
+    pub operation: String,
+    /// The number that the driver returned, if it was called.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<i64>,
+}
+
+impl From<&Error> for ErrorReport {
+    fn from(error: &Error) -> Self {
+        Self { kind: error.kind(), operation: error.operation().into(), code: error.code().map(|code| code.value) }
+    }
 }
 
 impl Stop {
-    /// Unsupported for an error of that kind, otherwise failed: for properties that only an attempt reveals.
+    fn new(kind: StopKind, reason: String) -> Self {
+        Self { kind, reason, error: None }
+    }
+
+    /// A check failed, or a call failed unexpectedly.
+    #[must_use]
+    pub fn failed(reason: String) -> Self {
+        Self::new(StopKind::Failed, reason)
+    }
+
+    /// The device or exporter does not support the scenario.
+    #[must_use]
+    pub fn unsupported(reason: String) -> Self {
+        Self::new(StopKind::Unsupported, reason)
+    }
+
+    /// This machine lacks a requirement.
+    #[must_use]
+    pub fn skipped(reason: String) -> Self {
+        Self::new(StopKind::Skipped, reason)
+    }
+
+    /// Unsupported for an error of that kind, failed for others: for properties that only an attempt reveals.
     pub(crate) fn attempted(error: Error) -> Self {
         match error.kind() {
-            ErrorKind::Unsupported => Self::Unsupported(error.to_string()),
+            ErrorKind::Unsupported => Self::unsupported(error.to_string()),
             _ => error.into(),
         }
+    }
+
+    /// Adds the library's error behind it.
+    pub(crate) fn with_error(mut self, error: &Error) -> Self {
+        self.error = Some(error.into());
+        self
+    }
+
+    /// Adds to a failure what was being done.
+    pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
+        if self.is_failure() {
+            self.reason = format!("{what}: {}", self.reason);
+        }
+        self
     }
 
     /// The reason.
     #[must_use]
     pub fn reason(&self) -> &str {
-        let (Self::Failed(reason) | Self::Unsupported(reason) | Self::Skipped(reason)) = self;
-        reason
+        &self.reason
+    }
+
+    /// `true` if it is a failure.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.kind == StopKind::Failed
     }
 }
 
@@ -126,13 +207,13 @@ pub type Verdict<T = ()> = Result<T, Stop>;
 // An unexpected error of any kind is a failure, because unsupported operations are known from the capabilities.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        Self::Failed(error.to_string())
+        Self::failed(error.to_string()).with_error(&error)
     }
 }
 
 impl<R: fmt::Debug> From<ImportError<R>> for Stop {
     fn from(error: ImportError<R>) -> Self {
-        Self::Failed(error.to_string())
+        Self::failed(error.to_string()).with_error(error.error())
     }
 }
 
@@ -141,7 +222,7 @@ macro_rules! failures {
     ($($error:ty),+) => { $(
         impl From<$error> for Stop {
             fn from(error: $error) -> Self {
-                Self::Failed(error.to_string())
+                Self::failed(error.to_string())
             }
         }
     )+ };
@@ -151,7 +232,7 @@ failures!(std::io::Error, std::num::TryFromIntError, serde_json::Error, libloadi
 #[cfg(unix)]
 impl From<rustix::io::Errno> for Stop {
     fn from(errno: rustix::io::Errno) -> Self {
-        Self::Failed(std::io::Error::from(errno).to_string())
+        Self::failed(std::io::Error::from(errno).to_string())
     }
 }
 
@@ -160,7 +241,7 @@ impl From<rustix::io::Errno> for Stop {
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if !$condition {
-            return Err($crate::Stop::Failed(format!($($message)+)));
+            return Err($crate::Stop::failed(format!($($message)+)));
         }
     };
 }
@@ -174,7 +255,7 @@ macro_rules! ensure_eq {
             (actual, expected) => {
                 if actual != expected {
                     let what = format!($($message)+);
-                    return Err($crate::Stop::Failed(format!("{what}: expected {expected:?}, found {actual:?}")));
+                    return Err($crate::Stop::failed(format!("{what}: expected {expected:?}, found {actual:?}")));
                 }
             }
         }
@@ -183,5 +264,5 @@ macro_rules! ensure_eq {
 
 /// The result of a thread; a panic is a failure.
 pub(crate) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
-    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+    handle.join().unwrap_or_else(|_| Err(Stop::failed("a thread panicked".into())))
 }

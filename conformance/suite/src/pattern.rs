@@ -97,7 +97,7 @@ impl Pattern {
         };
         match differences.first {
             None => Ok(()),
-            Some((position, expected, found_byte)) => Err(Stop::Failed(format!(
+            Some((position, expected, found_byte)) => Err(Stop::failed(format!(
                 "{what}: {} of {} bytes differ, the first at {position}: expected {expected:#04x}, found {found_byte:#04x}",
                 differences.count,
                 found.len()
@@ -163,7 +163,7 @@ pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: &str) -> Verdict {
     }
     let others = found.iter().filter(|found| **found != byte).count();
     let Some(first) = found.iter().position(|found| *found != byte) else { return Ok(()) };
-    Err(Stop::Failed(format!(
+    Err(Stop::failed(format!(
         "{what}: {others} of {} bytes are not {byte:#04x}, the first at {first}: {:#04x}",
         found.len(),
         found[first]

@@ -10,8 +10,8 @@ use wait_timeout::ChildExt;
 
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
+use crate::process::Request;
 use crate::process::this_program;
-use crate::service::Request;
 #[cfg(unix)]
 use crate::system;
 use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
@@ -83,10 +83,10 @@ impl Channel {
         match self.next(PEER)? {
             Incoming::Message(message, fds) if message.what == expected => Ok((message.number, fds)),
             Incoming::Message(message, _) => {
-                Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)))
+                Err(Stop::failed(format!("the other process sent `{}`, not `{expected}`", message.what)))
             }
-            Incoming::Gone => Err(Stop::Failed(format!("the other process ended before it sent `{expected}`"))),
-            Incoming::Nothing => Err(Stop::Failed(format!("the other process did not send `{expected}` in time"))),
+            Incoming::Gone => Err(Stop::failed(format!("the other process ended before it sent `{expected}`"))),
+            Incoming::Nothing => Err(Stop::failed(format!("the other process did not send `{expected}` in time"))),
         }
     }
 
@@ -99,7 +99,7 @@ impl Channel {
             Received::Gone => Ok(Incoming::Gone),
             Received::Message(bytes, handles) => {
                 let message: Message = serde_json::from_slice(&bytes)
-                    .map_err(|error| Stop::Failed(format!("the other process sent an invalid message: {error}")))?;
+                    .map_err(|error| Stop::failed(format!("the other process sent an invalid message: {error}")))?;
                 Ok(Incoming::Message(message, handles))
             }
         }
@@ -114,7 +114,7 @@ impl Channel {
         let count = handles.len();
         match <[OsHandle; 1]>::try_from(handles) {
             Ok([handle]) => Ok((number, handle)),
-            Err(_) => Err(Stop::Failed(format!("`{expected}` came with {count} handles, not 1"))),
+            Err(_) => Err(Stop::failed(format!("`{expected}` came with {count} handles, not 1"))),
         }
     }
 }
@@ -182,8 +182,8 @@ impl Peer {
     pub fn join(mut self) -> Verdict {
         match self.child.wait_timeout(PEER)? {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(Stop::Failed(format!("the other process failed: {}", describe(status)))),
-            None => Err(Stop::Failed("the other process did not end in time".into())),
+            Some(status) => Err(Stop::failed(format!("the other process failed: {}", describe(status)))),
+            None => Err(Stop::failed("the other process did not end in time".into())),
         }
     }
 }
@@ -213,8 +213,8 @@ mod tests {
         assert_eq!(peer("exit 0").join(), Ok(()));
         for (script, part) in [("exit 1", "exit status: 1"), ("exit 255", "255"), ("kill -9 $$", "signal")] {
             match peer(script).join() {
-                Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{script}: {reason}"),
-                other => panic!("{script}: {other:?}"),
+                Err(stop) => assert!(stop.is_failure() && stop.reason.contains(part), "{script}: {stop}"),
+                Ok(()) => panic!("{script}: passed"),
             }
         }
         assert_eq!(peer("exec sleep 60").kill(), Ok(()));

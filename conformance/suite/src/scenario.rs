@@ -16,18 +16,13 @@ pub enum Exporters {
     Any,
 }
 
-/// The scenarios in other processes that may run at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Beside {
-    /// A few others: most scenarios.
-    Any,
-    /// All but those that run alone, because it mostly waits: for times, for other processes, or for a driver that gives
-    /// up.
-    All,
-    /// Those that mostly wait. Two processes that use the GPU would wait for its time slices; on a CPU, as `Any`.
-    Waiting,
-    /// None: it needs most of the machine's memory, or measures the free memory of the GPU.
-    None,
+/// Whether other scenarios may run at the same time, in other processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concurrency {
+    /// They may.
+    Shared,
+    /// They may not: the scenario needs most of the machine's memory, or measures the free memory of the GPU.
+    Exclusive,
 }
 
 /// The work of another process of a scenario, selected by name.
@@ -39,8 +34,6 @@ pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 pub struct Scenario {
     /// Stable name: `group.what`.
     pub id: &'static str,
-    /// A former id, which filters and expectations still accept.
-    pub alias: Option<&'static str>,
     /// One sentence: the statement that holds if the scenario passes.
     pub purpose: &'static str,
     /// The exporters it runs with.
@@ -49,8 +42,8 @@ pub struct Scenario {
     needs: [&'static [Need]; 2],
     /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// The scenarios that may run at the same time.
-    pub beside: Beside,
+    /// Whether other scenarios may run at the same time.
+    pub concurrency: Concurrency,
     /// `true` if it counts the descriptors, mappings, threads or memory of its process during many cycles. It shares its
     /// process with such scenarios only, because late releases of others would be counted.
     pub counts_resources: bool,
@@ -82,12 +75,11 @@ impl Scenario {
     ) -> Self {
         Self {
             id,
-            alias: None,
             purpose,
             exporters,
             needs: [&[]; 2],
             time_limit: Self::TIME_LIMIT,
-            beside: Beside::Any,
+            concurrency: Concurrency::Shared,
             counts_resources: false,
             last_in_process: false,
             signals_by_host: false,
@@ -106,11 +98,6 @@ impl Scenario {
     #[must_use]
     pub fn unsupported(&self, setup: &Setup<'_>) -> Option<String> {
         self.requirements().find_map(|need| need.unmet(setup))
-    }
-
-    /// Its id, and its former one.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        [Some(self.id), self.alias].into_iter().flatten()
     }
 }
 
@@ -137,13 +124,8 @@ impl Scenario {
         Self { source: Some(source), ..self }
     }
 
-    /// Names its former id.
-    pub(crate) const fn alias(self, id: &'static str) -> Self {
-        Self { alias: Some(id), ..self }
-    }
-
-    pub(crate) const fn alone(self) -> Self {
-        Self { beside: Beside::None, ..self }
+    pub(crate) const fn exclusive(self) -> Self {
+        Self { concurrency: Concurrency::Exclusive, ..self }
     }
 
     pub(crate) const fn counts_resources(self) -> Self {
@@ -152,14 +134,6 @@ impl Scenario {
 
     pub(crate) const fn last_in_process(self) -> Self {
         Self { last_in_process: true, ..self }
-    }
-
-    pub(crate) const fn mostly_waits(self) -> Self {
-        Self { beside: Beside::All, ..self }
-    }
-
-    pub(crate) const fn beside_waiting(self) -> Self {
-        Self { beside: Beside::Waiting, ..self }
     }
 
     pub(crate) const fn signals_by_host(self) -> Self {
@@ -174,9 +148,9 @@ impl Scenario {
 /// Builds the constant `SCENARIOS`, a table of scenarios.
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
-/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `mostly_waits`,
-/// `beside_waiting`, `counts_resources`, `last_in_process`, `signals_by_host`, `many_streams`. The function is a path or a
-/// closure that captures nothing. A table may begin with `all need [...];`.
+/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `exclusive`, `counts_resources`, `last_in_process`,
+/// `signals_by_host`, `many_streams`. The function is a path or a closure that captures nothing. A table may begin with
+/// `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {
         $crate::scenario::scenarios! { @rows [$($common)*] $($rows)+ }

@@ -14,7 +14,7 @@ use libloading::{Library, Symbol};
 
 use crate::backend_under_test::DriverApi;
 use crate::context::Context;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// The capture modes, with the numbers of both vendors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Api {
     fn symbol<F>(&self, names: [&'static str; 2]) -> Verdict<Symbol<'_, F>> {
         let name = self.names.pick(names);
         // SAFETY: each caller names a function with its type in the vendors' headers.
-        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| Stop::Failed(format!("{name}: {error}")))
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| Stop::failed(format!("{name}: {error}")))
     }
 
     /// Makes the device current on this thread, for the thread's life.
@@ -96,7 +96,7 @@ impl Api {
 fn check(operation: &str, code: u32) -> Verdict {
     match code {
         0 => Ok(()),
-        code => Err(Stop::Failed(format!("the application's own {operation} failed with {code}"))),
+        code => Err(Stop::failed(format!("the application's own {operation} failed with {code}"))),
     }
 }
 
@@ -106,7 +106,7 @@ fn api(context: &Context) -> Verdict<Api> {
         DriverApi::Cuda => Names(0),
         DriverApi::Hip => Names(1),
     };
-    let file = backend.library.as_deref().ok_or_else(|| Stop::Failed("the backend names no library".into()))?;
+    let file = backend.library.as_deref().ok_or_else(|| Stop::failed("the backend names no library".into()))?;
     // SAFETY: loaded already, so no initialiser runs.
     let library = unsafe { Library::new(file) }?;
     Ok(Api { library, names })
@@ -119,7 +119,7 @@ fn api(context: &Context) -> Verdict<Api> {
 pub(crate) fn check_own_mode(context: &Context) -> Verdict {
     match api(context)?.mode()? {
         0 => Ok(()),
-        mode => Err(Stop::Failed(format!("the library left this thread in capture mode {mode}"))),
+        mode => Err(Stop::failed(format!("the library left this thread in capture mode {mode}"))),
     }
 }
 
@@ -135,7 +135,7 @@ impl Capture {
     /// [`Capture::finish`].
     ///
     /// # Errors
-    /// The driver's error; [`Stop::Unsupported`] for a backend without a known driver.
+    /// The driver's error; [`Stop::unsupported`] for a backend without a known driver.
     pub(crate) fn start(context: &Context, mode: Mode, target: &MappedBuffer, value: u8) -> Verdict<Self> {
         let (api, ordinal) = (api(context)?, context.ordinal());
         let size = usize::try_from(target.size())?;
@@ -144,13 +144,13 @@ impl Capture {
         let (end, ended) = channel();
         let run = move || record(&api, ordinal, mode, fill, &begun, &ended);
         let thread = std::thread::Builder::new().name("capture".into()).spawn(run)?;
-        match started.recv_timeout(PATIENCE) {
+        match started.recv_timeout(WAIT_TIMEOUT) {
             Ok(()) => Ok(Self { end, thread }),
             // The thread has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => {
-                Err(join(thread).err().unwrap_or_else(|| Stop::Failed("nothing began".into())))
+                Err(join(thread).err().unwrap_or_else(|| Stop::failed("nothing began".into())))
             }
-            Err(RecvTimeoutError::Timeout) => Err(Stop::Failed("the capture did not begin in time".into())),
+            Err(RecvTimeoutError::Timeout) => Err(Stop::failed("the capture did not begin in time".into())),
         }
     }
 
@@ -166,7 +166,7 @@ impl Capture {
 }
 
 fn join(thread: JoinHandle<Verdict>) -> Verdict {
-    thread.join().unwrap_or_else(|_| Err(Stop::Failed("the capturing thread panicked".into())))
+    thread.join().unwrap_or_else(|_| Err(Stop::failed("the capturing thread panicked".into())))
 }
 
 #[derive(Debug, Clone, Copy)]

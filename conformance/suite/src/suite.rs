@@ -8,10 +8,10 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::Channel;
+use crate::process::Request;
 #[cfg(unix)]
 use crate::raw_cuda;
 use crate::scenario::{Role, Scenario};
-use crate::service::Request;
 use crate::{discovery, execution, process, scenarios};
 
 /// Scenarios and the backends they can run on.
@@ -60,11 +60,11 @@ impl Suite {
     /// The backend of this name.
     ///
     /// # Errors
-    /// [`Stop::Skipped`] with the existing names.
+    /// [`Stop::skipped`] with the existing names.
     pub fn backend(&self, name: &str) -> Verdict<&Arc<BackendUnderTest>> {
         self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
             let known: Vec<&str> = self.backends.iter().map(|backend| backend.name()).collect();
-            Stop::Skipped(format!("this build has no backend `{name}`; it has: {}", known.join(", ")))
+            Stop::skipped(format!("this build has no backend `{name}`; it has: {}", known.join(", ")))
         })
     }
 
@@ -83,15 +83,15 @@ impl Suite {
         }
     }
 
-    /// The scenario with this id or former id.
+    /// The scenario with this id.
     ///
     /// # Errors
     /// If it does not exist.
     pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
         self.scenarios
             .iter()
-            .find(|scenario| scenario.names().any(|name| name == id))
-            .ok_or_else(|| Stop::Failed(format!("unknown scenario `{id}`")))
+            .find(|scenario| scenario.id == id)
+            .ok_or_else(|| Stop::failed(format!("unknown scenario `{id}`")))
     }
 
     pub(crate) fn role(&self, name: &str) -> Verdict<Role> {
@@ -99,7 +99,7 @@ impl Suite {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, role)| *role)
-            .ok_or_else(|| Stop::Failed(format!("unknown role `{name}`")))
+            .ok_or_else(|| Stop::failed(format!("unknown role `{name}`")))
     }
 
     /// Handles a request of another process of the suite. This process ends with that process.
@@ -109,7 +109,7 @@ impl Suite {
     pub fn serve(&self, request: &str) -> Verdict {
         process::die_with_parent()?;
         let request =
-            serde_json::from_str(request).map_err(|error| Stop::Failed(format!("no request of the suite: {error}")))?;
+            serde_json::from_str(request).map_err(|error| Stop::failed(format!("no request of the suite: {error}")))?;
         match request {
             Request::Peer { role, backend, exporter, seed, device, signals_by_host } => {
                 let (role, backend) = (self.role(&role)?, self.backend(&backend)?.clone());

@@ -124,7 +124,7 @@ fn plant(before: &mut [BenchReport], after: &mut [BenchReport]) -> BTreeSet<(Str
     }
     expect("worse", "planted.rate library");
     for report in after {
-        let stop = Stop::Failed("the word at byte 0 of a frame is 3 instead of 4".into());
+        let stop = Stop::failed("the word at byte 0 of a frame is 3 instead of 4".into());
         report.not_measured.push(NotMeasured { what: "frame.graphics.4K".into(), stop });
     }
     expect("failed", "frame.graphics.4K");

@@ -10,7 +10,6 @@ mod capabilities;
 mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;
-mod durations;
 #[cfg(target_os = "linux")]
 mod evidence;
 #[cfg(target_os = "linux")]

@@ -45,6 +45,7 @@ fn eventful() -> Tested<Report> {
         let attempt = |number: u64| Attempt {
             outcome: Outcome::Failed,
             reason: Some(format!("the reason of run {number} of {outcome}")),
+            error: None,
             log: Some(format!("the log of run {number} of {outcome}")),
             calls: None,
             duration_us: number,

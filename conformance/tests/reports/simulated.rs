@@ -27,3 +27,20 @@ pub(crate) fn reported(json: &Path, variables: &[(&str, &str)], more: &[&str]) -
     let output = run(json, variables, more)?;
     report(json).map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
+
+/// A case's duration is independent of the other cases in its process, and of the start of processes.
+#[test]
+fn durations_leave_out_the_start_of_processes() -> Tested {
+    const LATENCY_US: u64 = 1_500_000;
+    let folder = tempfile::tempdir()?;
+    let slow = format!("cuDevicePrimaryCtxRetain:{LATENCY_US}");
+    let few = ["--filter", "memory.{round_trip,import_twice}"];
+    let report = reported(&folder.path().join("slow.json"), &[("GPU_INTEROP_SIM_LATENCY", slow.as_str())], &few)?;
+    let ran: Vec<_> = report.results.iter().filter(|case| case.outcome.ran()).collect();
+    assert_eq!(ran.len(), 2, "{:?}", report.summary);
+    assert!(report.duration_us > LATENCY_US, "{} us", report.duration_us);
+    for case in ran {
+        assert!((1..LATENCY_US / 2).contains(&case.duration_us), "{}: {} us", case.name(), case.duration_us);
+    }
+    Ok(())
+}

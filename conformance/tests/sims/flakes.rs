@@ -7,6 +7,7 @@ use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gpu_interop::ErrorKind;
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{Cause, Report};
 use libtest_mimic::{Failed, Trial};
@@ -101,7 +102,10 @@ fn one_of_three() -> Result<(), Failed> {
     check(outcomes == [Outcome::Failed, Outcome::Passed], format!("{flaky:?}"))?;
     let reason = flaky.reason.as_deref().unwrap_or_default();
     check(reason.starts_with("failed in 1 of 2 runs: ") && reason.contains("CUDA_ERROR_UNKNOWN"), reason)?;
-    check(flaky.attempts[0].reason.as_deref().is_some_and(|reason| reason.contains("(999)")), format!("{flaky:?}"))
+    let Some(error) = &flaky.attempts[0].error else { return Err(format!("no error: {flaky:?}").into()) };
+    let is_planted =
+        error.kind == ErrorKind::ImportRejected && error.operation == NATIVE_IMPORT && error.code == Some(999);
+    check(is_planted && flaky.error.is_none(), format!("{flaky:?}"))
 }
 
 fn constant() -> Result<(), Failed> {

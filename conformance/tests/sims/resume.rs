@@ -131,7 +131,7 @@ fn other_run() -> Result<(), Failed> {
     check(run(&["--journal", &file])?.0 == Some(0), "the first run")?;
     refused(&["--journal", &file], "has the journal of another run")?;
     refused(&["--resume", &file, "--seed", "2"], "--seed or --repeat differ")?;
-    refused(&["--resume", &file, "--shard", "1/2"], "--shard or --durations differ")?;
+    refused(&["--resume", &file, "--shard", "1/2"], "--shard differ")?;
     // A journal of another run stays as it is, also with half a line.
     let torn = std::fs::read_to_string(&journal)? + "{\"case\"";
     std::fs::write(&journal, &torn)?;

@@ -111,7 +111,7 @@ impl Run {
                 Err(message) => missing = Some(message),
             }
         }
-        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice(), retries: false }
+        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "4"].as_slice(), retries: false }
     }
 
     /// With this exporter, which must be used.

@@ -56,11 +56,11 @@ fn ends(report: &Report) -> Vec<CaseReport> {
     report.results.iter().map(plain).collect()
 }
 
-fn shards(folder: &Path, options: &[&str]) -> Result<Vec<String>, Failed> {
+fn shards(folder: &Path) -> Result<Vec<String>, Failed> {
     let mut names = Vec::new();
     for index in 1..=4 {
         let (name, shard) = (format!("shard{index}.json"), format!("{index}/4"));
-        let (_, report) = run(folder, &name, &[options, &["--filter", FILTER, "--shard", &shard]].concat())?;
+        let (_, report) = run(folder, &name, &["--filter", FILTER, "--shard", &shard])?;
         check(report.shard.as_ref().is_some_and(|shard| shard.positions.len() == report.results.len()), shard)?;
         names.push(name);
     }
@@ -71,37 +71,31 @@ fn four() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let (output, one) = run(folder.path(), "one.json", &["--filter", FILTER])?;
     check(output.status.code() == Some(1) && one.summary["failed"] > 0, format!("{:?}", one.summary))?;
-    for durations in [None, Some(folder.path().join("one.json").to_string_lossy().into_owned())] {
-        let options = durations.iter().flat_map(|file| ["--durations", file]).collect::<Vec<_>>();
-        let names = shards(folder.path(), &options)?;
-        let (status, said, merged) = merge(folder.path(), &names)?;
-        check(status == Some(0) && merged.reports.len() == 1, said)?;
-        let joined = &merged.reports[0].report;
-        check(ends(joined) == ends(&one), format!("{joined:?}\nis not\n{one:?}"))?;
-        check(
-            joined.summary == one.summary && joined.shards.len() == 4 && joined.shard.is_none(),
-            format!("{joined:?}"),
-        )?;
-        let page = tempfile::tempdir()?;
-        std::fs::create_dir(folder.path().join("night"))?;
-        for name in &names {
-            std::fs::rename(folder.path().join(name), folder.path().join("night").join(name))?;
-        }
-        let night = folder.path().join("night");
-        let output = this_program()?.arg("site").arg(&night).arg("--output").arg(page.path()).output()?;
-        std::fs::remove_dir_all(night)?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        check(said.contains("1 machine, 1 report"), said.as_ref())?;
-        // A joined report can be merged again.
-        let (status, said, again) = merge(folder.path(), &["merged.json".to_owned()])?;
-        check(status == Some(0) && again.reports == merged.reports, said)?;
+    let names = shards(folder.path())?;
+    let (status, said, merged) = merge(folder.path(), &names)?;
+    check(status == Some(0) && merged.reports.len() == 1, said)?;
+    let joined = &merged.reports[0].report;
+    check(ends(joined) == ends(&one), format!("{joined:?}\nis not\n{one:?}"))?;
+    check(joined.summary == one.summary && joined.shards.len() == 4 && joined.shard.is_none(), format!("{joined:?}"))?;
+    let page = tempfile::tempdir()?;
+    std::fs::create_dir(folder.path().join("night"))?;
+    for name in &names {
+        std::fs::rename(folder.path().join(name), folder.path().join("night").join(name))?;
     }
+    let night = folder.path().join("night");
+    let output = this_program()?.arg("site").arg(&night).arg("--output").arg(page.path()).output()?;
+    std::fs::remove_dir_all(night)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    check(said.contains("1 machine, 1 report"), said.as_ref())?;
+    // A joined report can be merged again.
+    let (status, said, again) = merge(folder.path(), &["merged.json".to_owned()])?;
+    check(status == Some(0) && again.reports == merged.reports, said)?;
     Ok(())
 }
 
 fn proof() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    let names = shards(folder.path(), &[])?;
+    let names = shards(folder.path())?;
     let refused = |names: &[String], part: &str| {
         let (status, said, merged) = merge(folder.path(), names)?;
         check(status == Some(2) && said.contains(part), format!("{part}: {status:?}: {said}"))?;
@@ -136,19 +130,13 @@ fn proof() -> Result<(), Failed> {
             shard.positions.push(shard.positions[0]);
         }
     })?;
-    refused(&with("twice.json"), "is in more than one shard")?;
-    spoil("durations.json", |report| {
-        if let Some(shard) = &mut report.shard {
-            shard.durations_sha256.clear();
-        }
-    })?;
-    refused(&with("durations.json"), "different durations")
+    refused(&with("twice.json"), "is in more than one shard")
 }
 
 /// Early ends, messages of the kernel and continuations of each shard; shards of different commands are not one run.
 fn all_of_each() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    let names = shards(folder.path(), &[])?;
+    let names = shards(folder.path())?;
     let paths: Vec<_> = names.iter().map(|name| folder.path().join(name)).collect();
     let mut reports = Vec::new();
     for path in &paths {

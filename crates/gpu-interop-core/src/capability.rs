@@ -258,7 +258,7 @@ mod tests {
         let read = serde_json::from_str::<Capabilities>(&json).expect("deserializes");
         assert_eq!(read, capabilities);
         assert_eq!(read.known_defects(), ["memory is never freed"]);
-        // Reports of earlier versions omit the field.
+        // The field is omitted if empty.
         let none = serde_json::to_string(&Capabilities::none()).expect("serializes");
         assert!(!none.contains("known_defects"), "{none}");
         assert_eq!(serde_json::from_str::<Capabilities>(&none).expect("deserializes"), Capabilities::none());

@@ -8,8 +8,9 @@ use crate::identity::DeviceIdentity;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Category of an [`Error`]. Match on it to decide on the next step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No driver library could be loaded; [`Error::attempts`] lists every path tried with the reason of its failure.

@@ -267,7 +267,7 @@ impl<'a> Texels<'a> {
             }
             Mapping::Linear(texels, pitch) => {
                 if pitch != u64::from(self.size[0]) * 4 {
-                    return Err(Stop::Unsupported(format!("rows of {} texels have gaps: {pitch} bytes", self.size[0])));
+                    return Err(Stop::unsupported(format!("rows of {} texels have gaps: {pitch} bytes", self.size[0])));
                 }
                 ensure!(texels.size() >= self.size(), "the mapping is smaller than the frame");
                 self.kernels.on_buffer(texels.slice(..self.size())?, seeds)

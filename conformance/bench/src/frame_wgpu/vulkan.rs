@@ -119,7 +119,7 @@ fn image(
 impl Composer for Vulkan<'_> {
     fn wait(&self, number: u32) -> Verdict {
         let submitted = self.submitted.borrow_mut()[slot(number)].take();
-        Ok(submitted.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?.wait(WAIT_TIMEOUT)?)
+        Ok(submitted.ok_or_else(|| Stop::failed(format!("the frame {number} was not composed")))?.wait(WAIT_TIMEOUT)?)
     }
 
     fn parts(&self) -> Verdict<Vec<u8>> {

@@ -133,7 +133,7 @@ impl WgpuSide {
 impl Composer for WgpuSide {
     fn wait(&self, number: u32) -> Verdict {
         let index = self.submitted.borrow_mut()[slot(number)].take();
-        self.wait_for(index.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?)
+        self.wait_for(index.ok_or_else(|| Stop::failed(format!("the frame {number} was not composed")))?)
     }
 
     fn parts(&self) -> Verdict<Vec<u8>> {
@@ -154,7 +154,7 @@ pub(super) fn buffer(interop: &Interop, size: u64, usage: BufferUsages) -> wgpu:
 }
 
 pub(super) fn failed(error: impl std::fmt::Display) -> Stop {
-    Stop::Failed(format!("wgpu: {error}"))
+    Stop::failed(format!("wgpu: {error}"))
 }
 
 /// The device of `context`.
@@ -171,7 +171,7 @@ fn open(context: &HeadlessContext, compute: &Device) -> Verdict<Interop> {
             return Interop::with_compute(&device, &queue, compute.clone()).map_err(too_much);
         }
     }
-    Err(Stop::Unsupported(format!("wgpu finds no device that shares and is {}", context.identity())))
+    Err(Stop::unsupported(format!("wgpu finds no device that shares and is {}", context.identity())))
 }
 
 /// The output of a future that native backends complete at once.
@@ -211,7 +211,7 @@ impl FrameVariant for Shared<'_> {
         let mapping = match (texture.array(), texture.linear(0, 0)) {
             (Some(array), _) => Mapping::Array(array),
             (None, Some((texels, layout))) => Mapping::Linear(texels, layout.row_pitch),
-            (None, None) => return Err(Stop::Failed("a texture without a mapping".into())),
+            (None, None) => return Err(Stop::failed("a texture without a mapping".into())),
         };
         self.texels.work(number, mapping)?;
         self.hand_backs.borrow_mut()[slot(number)] = Some(compute.signal()?);
@@ -220,7 +220,7 @@ impl FrameVariant for Shared<'_> {
 
     fn finish(&self, number: u32) -> Verdict {
         let back = self.hand_backs.borrow_mut()[slot(number)].take();
-        let back = back.ok_or_else(|| Stop::Failed(format!("the frame {number} was not begun")))?;
+        let back = back.ok_or_else(|| Stop::failed(format!("the frame {number} was not begun")))?;
         let compose = self.side.compose(self.textures[slot(number)].wgpu(), number);
         self.side.submitted(number, back.acquire_and_submit([compose])?);
         Ok(())
@@ -279,7 +279,7 @@ impl FrameVariant for Readback<'_> {
 
     fn finish(&self, number: u32) -> Verdict {
         let drawn = self.drawn.borrow_mut()[slot(number)].take();
-        self.side.wait_for(drawn.ok_or_else(|| Stop::Failed(format!("the frame {number} was not begun")))?)?;
+        self.side.wait_for(drawn.ok_or_else(|| Stop::failed(format!("the frame {number} was not begun")))?)?;
         let (texture, readable) = &self.frames[slot(number)];
         let own = self.texels.own()?;
         {

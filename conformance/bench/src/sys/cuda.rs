@@ -41,7 +41,7 @@ macro_rules! functions {
                     // SAFETY: the caller guarantees the library, and the table has the types of NVIDIA's headers.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($arg),*) -> Status>($name) };
                     *symbol.map_err(|_| {
-                        Stop::Unsupported(format!("the driver has no {}", $name.to_string_lossy()))
+                        Stop::unsupported(format!("the driver has no {}", $name.to_string_lossy()))
                     })?
                 }, )* })
             }
@@ -82,7 +82,7 @@ pub(super) fn check(function: &str, status: Status) -> Verdict {
 
 #[cold]
 fn failed(function: &str, status: Status) -> Stop {
-    Stop::Failed(format!("{function}, called directly: CUDA error {status}"))
+    Stop::failed(format!("{function}, called directly: CUDA error {status}"))
 }
 
 /// The driver's handle of a stream. The driver never dereferences it in this process's memory.
@@ -104,7 +104,7 @@ impl RawCuda {
         // SAFETY: the library is CUDA's driver, which is made for being loaded at run time, or what the user named as
         // such.
         let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| Stop::Skipped(format!("the CUDA driver does not load: {error}")))?;
+            .map_err(|error| Stop::skipped(format!("the CUDA driver does not load: {error}")))?;
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: as above; it is never unloaded, so the functions stay valid.
         let functions = unsafe { Functions::load(library) }?;
@@ -272,7 +272,7 @@ impl Drop for RawCuda {
 }
 
 pub(super) fn bytes(size: u64) -> Verdict<usize> {
-    usize::try_from(size).map_err(|error| Stop::Failed(error.to_string()))
+    usize::try_from(size).map_err(|error| Stop::failed(error.to_string()))
 }
 
 /// A stream's work between a wait and a signal.
@@ -301,7 +301,7 @@ impl<'a> SemaphoreBatch<'a> {
             semaphores: semaphores.iter().map(|each| ptr::without_provenance_mut(each.as_raw().get())).collect(),
             signals: vec![signal; semaphores.len()],
             waits: vec![wait; semaphores.len()],
-            count: c_uint::try_from(semaphores.len()).map_err(|error| Stop::Failed(error.to_string()))?,
+            count: c_uint::try_from(semaphores.len()).map_err(|error| Stop::failed(error.to_string()))?,
             owners: PhantomData,
         })
     }
@@ -474,7 +474,7 @@ impl Drop for NativeMemory<'_> {
 }
 
 fn cudarc_failed(what: &str, error: DriverError) -> Stop {
-    Stop::Failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
+    Stop::failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
 }
 
 /// `cudarc` with a reference to the primary context of one device.
@@ -489,12 +489,12 @@ impl Cudarc {
         // SAFETY: it loads the driver's library, which is made for being loaded at run time.
         let present = catch_unwind(|| unsafe { cudarc::driver::sys::is_culib_present() });
         if !present.unwrap_or(false) {
-            return Err(Stop::Skipped("cudarc finds no CUDA driver; it searches for libcuda.so itself".into()));
+            return Err(Stop::skipped("cudarc finds no CUDA driver; it searches for libcuda.so itself".into()));
         }
         match catch_unwind(|| CudaContext::new(ordinal)) {
             Ok(Ok(context)) => Ok(Self { context }),
             Ok(Err(error)) => Err(cudarc_failed("opening the device", error)),
-            Err(_) => Err(Stop::Skipped("cudarc panicked when it opened the device".into())),
+            Err(_) => Err(Stop::skipped("cudarc panicked when it opened the device".into())),
         }
     }
 
@@ -539,6 +539,8 @@ impl Cudarc {
 mod tests {
     use std::mem::{offset_of, size_of};
 
+    use gpu_interop_conformance::StopKind;
+
     use super::*;
 
     /// Sizes and offsets of the fields in use, from a C compiler with NVIDIA's header.
@@ -559,8 +561,8 @@ mod tests {
     #[test]
     fn a_library_that_is_no_driver_is_an_answer() {
         let missing = RawCuda::open(OsStr::new("/nonexistent/libcuda.so.1"), 0).err().expect("no such file");
-        assert!(matches!(missing, Stop::Skipped(_)), "{missing}");
+        assert_eq!(missing.kind, StopKind::Skipped, "{missing}");
         let other = RawCuda::open(OsStr::new("libc.so.6"), 0).err().expect("not a driver");
-        assert!(matches!(&other, Stop::Unsupported(reason) if reason.contains("cuInit")), "{other}");
+        assert!(other.kind == StopKind::Unsupported && other.reason.contains("cuInit"), "{other}");
     }
 }

@@ -73,7 +73,7 @@ impl ImportedTimelines {
     pub(crate) fn batch<const N: usize>(&self) -> Verdict<&[ExternalSemaphore; N]> {
         let count = self.semaphores.len();
         let all = self.semaphores.as_slice().try_into();
-        all.map_err(|_| Stop::Failed(format!("a batch of {N} needs as many timelines, not {count}")))
+        all.map_err(|_| Stop::failed(format!("a batch of {N} needs as many timelines, not {count}")))
     }
 
     /// Signals all timelines in one batch, `calls` times with rising values from `first` on. Returns the duration of
@@ -138,7 +138,7 @@ pub(crate) fn backend_cycle(device: &Device, request: MemoryImport, size: u64) -
 /// until the copy has completed. Vulkan must not write the buffer during the copy.
 pub(crate) fn copy_from_staging(stream: &Stream, target: BufferSlice<'_>, staging: &OwnedBuffer) -> Verdict {
     let Some(source) = staging.mapped_ptr() else {
-        return Err(Stop::Failed("the staging buffer is not host-visible".into()));
+        return Err(Stop::failed("the staging buffer is not host-visible".into()));
     };
     ensure!(target.size() <= staging.size(), "the staging buffer is smaller than the frame");
     // SAFETY: mapped as long as the borrowed buffer lives, and at least this long; the copy has run, or never will,
@@ -168,8 +168,8 @@ impl Drop for Buffers<'_> {
 pub(crate) fn bound_buffers(whole: &ExportableBuffer, count: u32, size: u64) -> Verdict<[Duration; 2]> {
     let memory = whole.buffer();
     ensure!(!memory.is_dedicated(), "the memory is dedicated to another buffer");
-    let types = memory_handle_type(whole.handle_kind()).ok_or_else(|| Stop::Failed("no handle of Vulkan".into()))?;
-    let failed = |error: vk::Result| Stop::Failed(format!("Vulkan: {error}"));
+    let types = memory_handle_type(whole.handle_kind()).ok_or_else(|| Stop::failed("no handle of Vulkan".into()))?;
+    let failed = |error: vk::Result| Stop::failed(format!("Vulkan: {error}"));
     let capacity = usize::try_from(count)?;
     let mut buffers = Buffers { device: memory.interop().device(), list: Vec::with_capacity(capacity) };
     let mut taken = Duration::ZERO;

@@ -54,7 +54,7 @@ impl<'a> TexelKernels<'a> {
     /// The same on a surface, of this width and height. The kernels access nothing outside of it.
     pub(crate) fn on_surface(&self, index: usize, size: [u32; 2], seeds: [u32; 2]) -> Verdict {
         let surface = self.surfaces.as_ref().and_then(|(kernels, surfaces)| Some((kernels, surfaces.get(index)?)));
-        let ([verify, fill], surface) = surface.ok_or_else(|| Stop::Failed(format!("no surface {index}")))?;
+        let ([verify, fill], surface) = surface.ok_or_else(|| Stop::failed(format!("no surface {index}")))?;
         let config = LaunchConfig::linear(u64::from(size[0]) * u64::from(size[1]));
         let [verified, filled] = seeds.map(KernelArg::U32);
         let [shape, width, height, depth, texel] =

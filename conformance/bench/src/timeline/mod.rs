@@ -75,11 +75,11 @@ impl LibraryCounter {
     pub(crate) fn bridge(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let capabilities = machine.device.capabilities();
         if let Some(reason) = capabilities.timeline(None).reason() {
-            return Err(Stop::Unsupported(format!("a bridge: {reason}")));
+            return Err(Stop::unsupported(format!("a bridge: {reason}")));
         }
         let words = [Feature::StreamMemoryOperations64, Feature::StreamMemoryOperations32];
         if !words.into_iter().any(|feature| capabilities.feature(feature).is_supported()) {
-            return Err(Stop::Unsupported("a bridge: streams cannot wait for a value that is not there yet".into()));
+            return Err(Stop::unsupported("a bridge: streams cannot wait for a value that is not there yet".into()));
         }
         let exported = exporter.timeline(machine, false)?;
         let strategy = TimelineStrategy::HostBridge;
@@ -101,7 +101,7 @@ impl RawCounter {
 /// A timeline that the device can import.
 fn exportable(machine: &Machine, exporter: Exporter<'_>) -> Verdict<ExportedTimeline> {
     match machine.device.capabilities().semaphore(SemaphoreHandleKind::TimelineFd).reason() {
-        Some(reason) => Err(Stop::Unsupported(format!("timeline semaphores: {reason}"))),
+        Some(reason) => Err(Stop::unsupported(format!("timeline semaphores: {reason}"))),
         None => exporter.timeline(machine, true),
     }
 }
@@ -123,7 +123,7 @@ impl Peer {
     pub(super) fn open(machine: &Machine) -> Verdict<Self> {
         let make = machine.under_test.semaphores();
         let make =
-            make.ok_or_else(|| Stop::Unsupported("this backend has no exportable semaphores of its own".into()))?;
+            make.ok_or_else(|| Stop::unsupported("this backend has no exportable semaphores of its own".into()))?;
         let device = Device::open_matching(&*machine.backend, machine.device.identity())?;
         Ok(Self { stream: device.create_stream()?, device, make })
     }
@@ -151,7 +151,7 @@ impl ExportedTimeline {
     pub(crate) fn op(&self, value: u64) -> Verdict<SemaphoreOp<'_>> {
         match &self.end {
             End::Vulkan(semaphore) => Ok(SemaphoreOp { semaphore, value }),
-            End::Own(_) => Err(Stop::Failed("a timeline of the backend's own in a submission of Vulkan".into())),
+            End::Own(_) => Err(Stop::failed("a timeline of the backend's own in a submission of Vulkan".into())),
         }
     }
 
@@ -159,7 +159,7 @@ impl ExportedTimeline {
     pub(super) fn imported(&self) -> Verdict<&ExternalSemaphore> {
         match &self.end {
             End::Own(semaphore) => Ok(semaphore),
-            End::Vulkan(_) => Err(Stop::Failed("a timeline of Vulkan on a stream of the exporter".into())),
+            End::Vulkan(_) => Err(Stop::failed("a timeline of Vulkan on a stream of the exporter".into())),
         }
     }
 }
@@ -169,7 +169,7 @@ impl Exporter<'_> {
     pub(super) fn timeline(self, machine: &Machine, export: bool) -> Verdict<ExportedTimeline> {
         match self {
             Self::Vulkan(_) if export && machine.under_test.semaphores().is_some() => {
-                Err(Stop::Unsupported("this backend does not import Vulkan's semaphores".into()))
+                Err(Stop::unsupported("this backend does not import Vulkan's semaphores".into()))
             }
             Self::Vulkan(context) if export => {
                 let semaphore = ExportableSemaphore::timeline(context.interop(), 0).map_err(missing)?;
@@ -185,7 +185,7 @@ impl Exporter<'_> {
                 let end = End::Own(peer.device.import_semaphore(semaphore.import_request()?)?);
                 let timeline = semaphore.as_timeline();
                 let timeline =
-                    timeline.ok_or_else(|| Stop::Unsupported("this backend's semaphores are no timelines".into()))?;
+                    timeline.ok_or_else(|| Stop::unsupported("this backend's semaphores are no timelines".into()))?;
                 Ok(ExportedTimeline { timeline, end })
             }
         }
@@ -195,7 +195,7 @@ impl Exporter<'_> {
 /// An unsupported feature is not a failure.
 fn missing(error: Error) -> Stop {
     match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        ErrorKind::Unsupported => Stop::unsupported(error.to_string()),
         _ => error.into(),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_interop_conformance::{ExporterReport, Outcome, Stop, Suite, Verdict};
+use gpu_interop_conformance::{ExporterReport, Outcome, Stop, Verdict};
 use serde_json::Value;
 
 use super::noise::{Rule, Speed, Timed};
 use super::reason::{steady, without_history, without_numbers};
 use super::{Change, DIFF_SCHEMA, Difference, Kind, NOT_COMPARED, Setting, State};
 use crate::evidence::Host;
-use crate::report::{CaseReport, Emulated, Merged, Report, Sourced, Tool, case_name};
+use crate::report::{CaseReport, Emulated, Merged, Report, Sourced, Tool};
 
 /// `true` if the durations of cases are compared, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +23,17 @@ type Key = (String, String);
 /// The results of each case, one a run.
 type Cases<'a> = BTreeMap<Key, Vec<&'a CaseReport>>;
 
-/// Compares runs before a change with those after it. Cases are matched by name, or former name, and the reports of
-/// several devices by their sources.
+/// Compares runs before a change with those after it. Cases are matched by name, and the reports of several devices by
+/// their sources.
 ///
 /// # Errors
 /// If a side has no report of a run, or the sides have no source in common.
-pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
+pub(crate) fn compare(before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
     let sources = |side| by_source(side, |merged: &Merged| &merged.reports, "run");
     let (old, new) = (sources(before)?, sources(after)?);
     if old.keys().all(|source| !new.contains_key(source)) {
         let list = |all: &BTreeMap<String, Vec<&Report>>| all.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(Stop::Failed(format!(
+        return Err(Stop::failed(format!(
             "the sides have reports of different sources: {} before, {} after; compare the report of one device with \
              that of another by passing single reports",
             list(&old),
@@ -45,7 +45,7 @@ pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timi
         .filter_map(|(source, reports)| Some((reports.first()?, new.get(source)?.first()?)))
         .flat_map(|(old, new)| differences(old, new))
         .collect();
-    let (old_cases, new_cases) = (cases(suite, &old), cases(suite, &new));
+    let (old_cases, new_cases) = (cases(&old), cases(&new));
     let runs = (before.len(), after.len());
     let comparable = match timing {
         Timing::Ignored => Err(NOT_COMPARED.to_owned()),
@@ -98,7 +98,7 @@ pub(super) fn by_source<'a, T>(
     let mut all = BTreeMap::<String, Vec<&T>>::new();
     for merged in side {
         match reports(merged).as_slice() {
-            [] => return Err(Stop::Failed(format!("a file has no report of `conformance {command}`"))),
+            [] => return Err(Stop::failed(format!("a file has no report of `conformance {command}`"))),
             [only] => all.entry(String::new()).or_default().push(&only.report),
             several => {
                 for Sourced { source, report } in several {
@@ -110,13 +110,12 @@ pub(super) fn by_source<'a, T>(
     Ok(all)
 }
 
-/// The results of every case, by its present name.
-fn cases<'a>(suite: &Suite, reports: &BTreeMap<String, Vec<&'a Report>>) -> Cases<'a> {
+/// The results of every case, by its name.
+fn cases<'a>(reports: &BTreeMap<String, Vec<&'a Report>>) -> Cases<'a> {
     let mut all = Cases::new();
     for (source, reports) in reports {
         for case in reports.iter().flat_map(|report| &report.results) {
-            let id = suite.scenario(&case.id).map_or(case.id.as_str(), |scenario| scenario.id);
-            all.entry((source.clone(), case_name(id, case.exporter))).or_default().push(case);
+            all.entry((source.clone(), case.name())).or_default().push(case);
         }
     }
     all
@@ -180,8 +179,14 @@ fn kind(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Kind> {
     }
 }
 
-/// `true` if no result after equals one before. Parts that differ between equal runs are not compared.
+/// `true` if no result after equals one before. The errors of the library are compared by kind, operation and code. Other
+/// results are compared by their reasons, without the parts that differ between equal runs.
 fn has_changed(before: &[&CaseReport], after: &[&CaseReport]) -> bool {
+    if before.iter().chain(after).all(|case| case.error.is_some()) {
+        let distinct =
+            |side: &[&CaseReport]| side.iter().map(|case| (case.outcome, case.error.clone())).collect::<BTreeSet<_>>();
+        return distinct(before).is_disjoint(&distinct(after));
+    }
     let distinct = |side: &[&CaseReport], form: fn(&str) -> String| {
         side.iter().map(|case| signature(case, form)).collect::<BTreeSet<_>>()
     };
@@ -317,6 +322,9 @@ fn flatten(path: &str, value: &Value, add: &mut impl FnMut(&str, String)) {
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop::ErrorKind;
+    use gpu_interop_conformance::ErrorReport;
+
     use super::*;
 
     /// The kind of a difference between runs of `case` with these outcomes.
@@ -399,5 +407,21 @@ mod tests {
                 "{only:?}"
             );
         }
+    }
+
+    #[test]
+    fn errors_are_compared_by_kind_operation_and_code() {
+        let failed = |reason: &str, code: i64| CaseReport {
+            outcome: Outcome::Failed,
+            reason: Some(reason.into()),
+            error: Some(ErrorReport { kind: ErrorKind::Driver, operation: "cuMemAlloc".into(), code: Some(code) }),
+            ..crate::report::example().results[0].clone()
+        };
+        let (before, reworded, other) = (failed("a reason", 1), failed("in other words", 1), failed("a reason", 2));
+        assert_eq!(kind(&[&before], &[&reworded]), None);
+        assert_eq!(kind(&[&before], &[&other]), Some(Kind::Changed));
+        let untyped = CaseReport { error: None, ..before.clone() };
+        assert_eq!(kind(&[&untyped], &[&before]), None, "the reasons are equal");
+        assert_eq!(kind(&[&untyped], &[&reworded]), Some(Kind::Changed));
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
+use gpu_interop_conformance::{Outcome, Stop, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ impl DiffArgs {
     fn sides(&self) -> Verdict<(&[PathBuf], &[PathBuf])> {
         match (self.reports.as_slice(), self.after.as_slice()) {
             ([before, after], []) => Ok((std::slice::from_ref(before), std::slice::from_ref(after))),
-            (_, []) => Err(Stop::Failed(
+            (_, []) => Err(Stop::failed(
                 "pass two reports, or separate those before from those after the change: `diff A1 A2 A3 -- B1 B2`"
                     .into(),
             )),
@@ -82,14 +82,14 @@ fn gates<K: ValueEnum>(args: &DiffArgs, of: &str) -> Verdict<Vec<K>> {
                 .filter_map(K::to_possible_value)
                 .map(|kind| kind.get_name().into())
                 .collect();
-            Stop::Failed(format!("--gate {name}: differences of {of} are {}", all.join(", ")))
+            Stop::failed(format!("--gate {name}: differences of {of} are {}", all.join(", ")))
         })
     };
     args.gate.iter().map(parse).collect()
 }
 
 /// Compares reports, prints the differences, and returns the exit status.
-pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
+pub(crate) fn run(args: &DiffArgs) -> Verdict<u8> {
     let (before, after) = args.sides()?;
     for path in args.json.iter().chain(&args.html) {
         check_writable(path)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (before, after) = (names(before), names(after));
     let files = one_line(&[before.as_slice(), after.as_slice()].concat().join(", ")).into_owned();
-    let of_files = |stop: Stop| Stop::Failed(format!("{files}: {}", one_line(stop.reason())));
+    let of_files = |stop: Stop| Stop::failed(format!("{files}: {}", one_line(stop.reason())));
     let gated = if old.iter().chain(&new).all(|merged| merged.reports.is_empty()) {
         let gates = gates::<FigureKind>(args, "measurements")?;
         let found = bench::compare(&old, &new).map_err(of_files)?;
@@ -109,7 +109,7 @@ pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
         difference.figures.iter().filter_map(|figure| figure.kind).any(|kind| gates.contains(&kind))
     } else {
         let gates = gates::<Kind>(args, "runs")?;
-        let found = compare(suite, &old, &new, Timing::Compared).map_err(of_files)?;
+        let found = compare(&old, &new, Timing::Compared).map_err(of_files)?;
         let difference = Difference { before, after, ..found };
         write(args, &show::text(&difference), &difference, || show::page(&difference))?;
         difference.changes.iter().any(|change| gates.contains(&change.kind))

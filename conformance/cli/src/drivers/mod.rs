@@ -53,7 +53,7 @@ impl DriverArgs {
     pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
         match (self.implied(), named) {
             (Some((option, backend)), Some(named)) if named != backend => {
-                Err(Stop::Failed(format!("{option} is for the backend {backend}; --backend names {named}")))
+                Err(Stop::failed(format!("{option} is for the backend {backend}; --backend names {named}")))
             }
             (Some((_, backend)), _) => Ok(Some(backend.into())),
             (None, named) => Ok(named.map(ToOwned::to_owned)),
@@ -70,7 +70,7 @@ fn restart(command: &mut Command, option: &str) -> Stop {
     }
     match replace(command) {
         Ok(never) => match never {},
-        Err(error) => Stop::Failed(format!("{option}: cannot start {}: {error}", command.get_program().display())),
+        Err(error) => Stop::failed(format!("{option}: cannot start {}: {error}", command.get_program().display())),
     }
 }
 

@@ -193,7 +193,7 @@ fn find_library(package: &str, program: &Path) -> Verdict<PathBuf> {
     }
     beside(program, &file).ok_or_else(|| {
         let folder = program.parent().unwrap_or(program).display();
-        Stop::Failed(format!(
+        Stop::failed(format!(
             "the simulator {file} is not in {folder}; build it with the same profile as this program: cargo build \
              --release -p {package}"
         ))

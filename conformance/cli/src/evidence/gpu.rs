@@ -120,7 +120,7 @@ pub(crate) fn examine(args: &GpuArgs) -> Verdict {
             Incoming::Nothing => {}
             Incoming::Gone => return Ok(()),
             Incoming::Message(..) => {
-                let state = read_state(args, &mut nvml).map_err(Stop::Skipped);
+                let state = read_state(args, &mut nvml).map_err(Stop::skipped);
                 channel.connection().send(&serde_json::to_vec(&state)?, &[])?;
             }
         }
@@ -215,11 +215,11 @@ impl Process {
         let connection = self.channel.connection();
         self.channel.send(READ, 0, &[])?;
         if !connection.wait(LIMIT)? {
-            return Err(Stop::Failed(format!("reading the GPU's state did not end within {LIMIT:?}")));
+            return Err(Stop::failed(format!("reading the GPU's state did not end within {LIMIT:?}")));
         }
         match connection.receive(REPLY)? {
             Received::Message(reply, _) => serde_json::from_slice::<Verdict<Gpu>>(&reply)?,
-            Received::Gone => Err(Stop::Failed("the process that reads the GPU's state has ended".into())),
+            Received::Gone => Err(Stop::failed("the process that reads the GPU's state has ended".into())),
         }
     }
 }

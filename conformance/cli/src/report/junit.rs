@@ -24,7 +24,7 @@ pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<Str
     // A continued run has the durations of its journal.
     let total_us = reports.iter().fold(0, |total: u64, sourced| total.saturating_add(sourced.report.duration_us));
     junit.set_time(Duration::from_micros(total_us));
-    let text = junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))?;
+    let text = junit.to_string().map_err(|error| Stop::failed(format!("cannot write JUnit XML: {error}")))?;
     Ok(visible(&text).into_owned())
 }
 
@@ -113,7 +113,14 @@ mod tests {
     #[test]
     fn every_outcome_is_what_ci_systems_know() {
         let mut report = crate::report::example();
-        let attempt = |outcome| Attempt { outcome, reason: Some("r".into()), log: None, calls: None, duration_us: 1 };
+        let attempt = |outcome| Attempt {
+            outcome,
+            reason: Some("r".into()),
+            error: None,
+            log: None,
+            calls: None,
+            duration_us: 1,
+        };
         let runs = [Outcome::TimedOut, Outcome::Failed, Outcome::Passed].map(attempt).to_vec();
         for (outcome, flakes, expected) in [
             (Outcome::Passed, Flakes::Fail, &[][..]),

@@ -1,20 +1,22 @@
-//! `conformance merge`: reports of several machines side by side.
+//! Reports of several runs in one, and `conformance merge`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Stop, Verdict};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
-use super::{MERGED_SCHEMA, Merged, NotRead, Sourced};
+use gpu_interop_conformance_bench::{BENCH_SCHEMA, BenchReport};
+
+use super::{Emulated, Report, SCHEMA, Tool, html, markdown, shards, text};
 use crate::files::{self, check_writable, to_merged_json, write_file};
 use crate::output::{complain, counted, one_line, say};
 use crate::requirement::Flakes;
 use crate::requirement::{Requirement, status_of};
-use gpu_interop_conformance_bench::BENCH_SCHEMA;
 
 /// The options of `conformance merge`.
 #[derive(Debug, Args)]
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     }
     shards::join(&mut merged);
     if merged.reports.is_empty() && merged.benches.is_empty() {
-        return Err(Stop::Failed("there is nothing to merge".into()));
+        return Err(Stop::failed("there is nothing to merge".into()));
     }
     let subject = |backend: &BackendInfo, emulated: &Option<Emulated>, device: &DeviceIdentity| {
         let mark = text::mark(backend, emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
     match merged.missing() {
         Some(missing) if status == 0 => {
-            Err(Stop::Failed(format!("the rest was merged; missing or incomplete: {missing}")))
+            Err(Stop::failed(format!("the rest was merged; missing or incomplete: {missing}")))
         }
         _ => Ok(status),
     }
@@ -95,7 +97,7 @@ pub(crate) fn judge(merged: &Merged, required: &[Requirement], flakes: Flakes) -
         match status_of(report, required, flakes) {
             Ok(status) => worst = worst.max(status),
             Err(stop) if source.is_empty() => not_run = not_run.or(Some(stop)),
-            Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
+            Err(stop) => not_run = not_run.or_else(|| Some(Stop::failed(format!("{source}: {}", stop.reason())))),
         }
     }
     match not_run {
@@ -121,7 +123,7 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 pub(crate) fn read(path: &Path) -> Verdict<Merged> {
     let mut merged = Merged::empty();
     add(&mut merged, path, String::new())
-        .map_err(|reason| Stop::Failed(one_line(&format!("{}: {reason}", path.display())).into_owned()))?;
+        .map_err(|reason| Stop::failed(one_line(&format!("{}: {reason}", path.display())).into_owned()))?;
     Ok(merged)
 }
 
@@ -170,24 +172,86 @@ pub(crate) fn within(file: &str, source: String) -> String {
     }
 }
 
-/// The runs in a report of `run` or `merge`.
-pub(crate) fn runs(path: &Path) -> Result<Vec<Report>, String> {
-    let mut merged = Merged::empty();
-    add(&mut merged, path, String::new())?;
-    if merged.reports.is_empty() {
-        return Err("this is no report of a run".into());
-    }
-    Ok(merged.reports.into_iter().map(|sourced| sourced.report).collect())
-}
-
-/// Parses a report of this version or an older one.
+/// Parses a report of this version.
 fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
     match value.get("schema").and_then(Value::as_u64) {
-        Some(found) if (1..=u64::from(version)).contains(&found) => {
+        Some(found) if found == u64::from(version) => {
             serde_json::from_value(value).map_err(|error| format!("this is not a report of version {found}: {error}"))
         }
-        Some(found) => Err(format!("a report of version {found}; this command reads versions up to {version}")),
+        Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
         None => Err("this is not a report: it has no `schema`".into()),
+    }
+}
+
+/// The schema version of merged reports. Incremented with each incompatible change.
+pub const MERGED_SCHEMA: u32 = 2;
+
+/// Reports of several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// The schema version.
+    #[schemars(range(min = MERGED_SCHEMA, max = MERGED_SCHEMA))]
+    pub schema: u32,
+    /// The program that merged them.
+    pub tool: Tool,
+    /// The reports of `conformance run`, in command-line order.
+    pub reports: Vec<Sourced<Report>>,
+    /// The reports of `conformance bench`.
+    pub benches: Vec<Sourced<BenchReport>>,
+    /// Files that could not be read, shards that could not be joined, and devices without a run.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that is missing or not a report, shards that could not be joined, or a device of `--device all` on which the run
+/// was impossible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRead {
+    /// The file or files, as in [`Sourced::source`], or the device.
+    pub source: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A report and its origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
+    pub source: String,
+    /// The report.
+    pub report: T,
+}
+
+impl Merged {
+    /// No reports.
+    pub(crate) fn empty() -> Self {
+        Self {
+            schema: MERGED_SCHEMA,
+            tool: Tool::this(),
+            reports: Vec::new(),
+            benches: Vec::new(),
+            not_read: Vec::new(),
+        }
+    }
+
+    /// The measurements of this process.
+    #[cfg(unix)]
+    pub(crate) fn single_bench(report: BenchReport) -> Self {
+        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
+
+    /// The names of what is missing or incomplete. `None` if nothing is.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let names: Vec<&str> = self.not_read.iter().map(|missing| missing.source.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// The reports of this process's run, with the numbers of their devices, and the devices without a run.
+    pub(crate) fn of_devices(reports: Vec<(usize, Report)>, not_read: Vec<NotRead>) -> Self {
+        let only = reports.len() + not_read.len() == 1;
+        let source = |number| if only { String::new() } else { format!("device {number}") };
+        let sourced = |(number, report)| Sourced { source: source(number), report };
+        Self { reports: reports.into_iter().map(sourced).collect(), not_read, ..Self::empty() }
     }
 }
 

@@ -13,8 +13,7 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
-use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
-use gpu_interop_conformance_bench::BenchReport;
+use gpu_interop_conformance::{Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,20 +22,16 @@ use crate::evidence::{Around, Host, KernelLine};
 
 pub use crate::call_trace::{Call, CallTrace, Returned};
 pub use gpu_interop_conformance::{Emulated, Tool};
+pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
-/// The schema version of reports. Incremented with each incompatible change; older versions are read.
-///
-/// * 2: the outcome `flaky`; `attempts` and `flake_rate` of a case; `stopped`, `resumed`, `cases`, `shard` and `shards`
-///   of a run.
-/// * 1: the first.
+/// The schema version of reports. Incremented with each incompatible change.
 pub const SCHEMA: u32 = 2;
 
 /// The report of a run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The schema version. Version 2 has the outcome `flaky`, `attempts`, `flake_rate`, `stopped`, `resumed`, `cases`,
-    /// `shard` and `shards`; reports of version 1 are read.
-    #[schemars(range(min = 1, max = SCHEMA))]
+    /// The schema version.
+    #[schemars(range(min = SCHEMA, max = SCHEMA))]
     pub schema: u32,
     /// The program that wrote the report.
     pub tool: Tool,
@@ -49,7 +44,6 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub build: Option<String>,
     /// The number of runs of each scenario, each with the next seed. A passed scenario passed every time.
-    #[serde(default = "once")]
     pub repeat: NonZeroU32,
     /// The backend under test.
     pub backend: BackendInfo,
@@ -58,7 +52,7 @@ pub struct Report {
     pub emulated: Option<Emulated>,
     /// The device under test.
     pub device: DeviceIdentity,
-    /// The computer; absent from reports of earlier versions.
+    /// The computer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<Host>,
     /// The device's capabilities.
@@ -98,11 +92,6 @@ impl Report {
     }
 }
 
-/// The default for older reports.
-fn once() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
 /// One scenario with one exporter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
@@ -115,6 +104,9 @@ pub struct CaseReport {
     /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The library's error behind a failure: its kind, operation and code.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
     /// Results of raw driver calls, for comparison. The outcome depends on the library's only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub observed: Vec<Observation>,
@@ -142,8 +134,7 @@ pub struct CaseReport {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flake_rate: Option<f64>,
     /// Duration, microseconds; of the last run of a flaky case. The start and the exit of the process are left out, unless the
-    /// case crashed, timed out or was stopped. Reports of earlier commits include them in the first and the last case of a
-    /// process.
+    /// case crashed, timed out or was stopped.
     pub duration_us: u64,
 }
 
@@ -234,6 +225,9 @@ pub struct Attempt {
     /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The library's error behind a failure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
     /// The end of its process's output.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,
@@ -258,78 +252,30 @@ impl Attempt {
     }
 }
 
-/// The schema version of merged reports. Incremented with each incompatible change; older versions are read.
-///
-/// * 2: reports of runs may have version 2.
-/// * 1: the first.
-pub const MERGED_SCHEMA: u32 = 2;
-
-/// Reports of several runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Merged {
-    /// The schema version. Files of version 2 may have reports of version 2; those of version 1 are read.
-    #[schemars(range(min = 1, max = MERGED_SCHEMA))]
-    pub schema: u32,
-    /// The program that merged them.
-    pub tool: Tool,
-    /// The reports of `conformance run`, in command-line order.
-    pub reports: Vec<Sourced<Report>>,
-    /// The reports of `conformance bench`.
-    pub benches: Vec<Sourced<BenchReport>>,
-    /// Files that could not be read, shards that could not be joined, and devices without a run.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub not_read: Vec<NotRead>,
-}
-
-/// A file that is missing or not a report, shards that could not be joined, or a device of `--device all` on which the run
-/// was impossible.
+/// Why a run stopped before its last case. The remaining cases are `skipped`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NotRead {
-    /// The file or files, as in [`Sourced::source`], or the device.
-    pub source: String,
-    /// The reason.
+pub struct Stopped {
+    /// The cause.
+    pub cause: Cause,
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// A report and its origin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sourced<T> {
-    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
-    pub source: String,
-    /// The report.
-    pub report: T,
+/// The cause of an early end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The GPU is lost: a new process cannot open it any more.
+    GpuLost,
+    /// As many cases failed as `--max-failures` allows.
+    MaxFailures,
+    /// SIGINT or SIGTERM.
+    Interrupted,
 }
 
-impl Merged {
-    /// No reports.
-    pub(crate) fn empty() -> Self {
-        Self {
-            schema: MERGED_SCHEMA,
-            tool: Tool::this(),
-            reports: Vec::new(),
-            benches: Vec::new(),
-            not_read: Vec::new(),
-        }
-    }
-
-    /// The measurements of this process.
-    #[cfg(unix)]
-    pub(crate) fn single_bench(report: BenchReport) -> Self {
-        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
-    }
-
-    /// The names of missing or incomplete reports. `None` if all are complete.
-    pub(crate) fn missing(&self) -> Option<String> {
-        let names: Vec<&str> = self.not_read.iter().map(|missing| missing.source.as_str()).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    }
-
-    /// The reports of this process's run, with the numbers of their devices, and the devices without a run.
-    pub(crate) fn of_devices(reports: Vec<(usize, Report)>, not_read: Vec<NotRead>) -> Self {
-        let only = reports.len() + not_read.len() == 1;
-        let source = |number| if only { String::new() } else { format!("device {number}") };
-        let sourced = |(number, report)| Sourced { source: source(number), report };
-        Self { reports: reports.into_iter().map(sourced).collect(), not_read, ..Self::empty() }
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
     }
 }
 
@@ -353,9 +299,7 @@ pub struct Shard {
     pub total: usize,
     /// SHA-256 of the names of the cases of all shards, in order, each followed by a newline; hexadecimal.
     pub cases_sha256: String,
-    /// SHA-256 of the durations by which the cases were distributed; hexadecimal.
-    pub durations_sha256: String,
-    /// The index of each result among the cases of all shards, from 0.
+    /// The place of each result among the cases of all shards, from 0.
     pub positions: Vec<usize>,
 }
 
@@ -388,31 +332,4 @@ pub struct JoinedShard {
     pub started: Option<DateTime<Utc>>,
     /// Duration of its run, microseconds.
     pub duration_us: u64,
-}
-
-/// Why a run stopped before its last case. The remaining cases are `skipped`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Stopped {
-    /// The cause.
-    pub cause: Cause,
-    /// The reason, for people.
-    pub reason: String,
-}
-
-/// The cause of an early end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The GPU is lost: a new process cannot open it any more.
-    GpuLost,
-    /// As many cases failed as `--max-failures` allows.
-    MaxFailures,
-    /// SIGINT or SIGTERM.
-    Interrupted,
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
 }

@@ -75,9 +75,6 @@ fn one(run: &[Sourced<Report>]) -> Result<Report, String> {
     let Some(first) = run.first().map(|sourced| &sourced.report) else { return Err("no shard".into()) };
     let shards: Vec<&Shard> = run.iter().filter_map(|sourced| sourced.report.shard.as_ref()).collect();
     let Some(shard) = shards.first() else { return Err("no shard".into()) };
-    if shards.iter().any(|other| other.durations_sha256 != shard.durations_sha256) {
-        return Err("the shards were made with different durations; use the same --durations for all".into());
-    }
     // In order.
     let numbers: Vec<usize> = shards.iter().map(|shard| shard.index).collect();
     if let Some(missing) = list((1..=shard.count).filter(|number| numbers.binary_search(number).is_err())) {

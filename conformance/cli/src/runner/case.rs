@@ -1,11 +1,17 @@
-//! A case, and how it ended.
+//! A case, how it ended, and how expectations match it.
 
 use std::time::{Duration, Instant};
 
-use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
+use gpu_interop_conformance::{
+    ErrorReport, ExporterName, ExporterReport, Machine, Outcome, Place, Recorded, Scenario, Stop, StopKind, Verdict,
+    Version, execution,
+};
 
 use crate::evidence::{Around, KernelLine};
-use crate::report::{Attempt, CallTrace, CaseReport, case_name};
+use crate::report::{Attempt, CallTrace, CaseReport, Emulated, Environment, case_name};
+
+/// The exporter's name in expectations for scenarios without one.
+pub(super) const NO_EXPORTER: &str = "none";
 
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +20,15 @@ pub(crate) struct Case<'a> {
     pub(crate) exporter: Option<ExporterName>,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
     /// `id@exporter`, or `id` alone.
     pub(crate) fn name(&self) -> String {
         case_name(self.scenario.id, self.exporter)
+    }
+
+    /// The part of the scenario's id before the first dot.
+    pub(super) fn group(&self) -> &'a str {
+        self.scenario.id.split('.').next().unwrap_or_default()
     }
 }
 
@@ -26,6 +37,8 @@ impl Case<'_> {
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) reason: Option<String>,
+    /// The library's error behind a failure.
+    pub(super) error: Option<ErrorReport>,
     pub(super) log: Option<String>,
     pub(super) calls: Option<CallTrace>,
     pub(super) recorded: Recorded,
@@ -49,12 +62,13 @@ pub(super) struct Run {
 impl Run {
     /// As the journal has it: before expectations.
     pub(super) fn to_report(&self, case: &Case<'_>) -> CaseReport {
-        let Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
+        let Ended { outcome, reason, error, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
         CaseReport {
             id: case.scenario.id.into(),
             exporter: case.exporter,
             outcome: *outcome,
             reason: reason.clone(),
+            error: error.clone(),
             observed: recorded.observed.clone(),
             left_out: recorded.left_out.clone(),
             log: log.clone(),
@@ -69,20 +83,22 @@ impl Run {
 
     /// Reverses [`Run::to_report`].
     pub(super) fn of_report(report: CaseReport) -> Self {
-        let CaseReport { outcome, reason, observed, left_out, log, calls, kernel_log, sensors, duration_us, .. } =
-            report;
+        let CaseReport {
+            outcome, reason, error, observed, left_out, log, calls, kernel_log, sensors, duration_us, ..
+        } = report;
         let recorded = Recorded { observed, left_out };
         Self {
-            ended: Ended { log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
+            ended: Ended { error, log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
             took: Duration::from_micros(duration_us),
         }
     }
 
     pub(super) fn attempt(&self) -> Attempt {
-        let Ended { outcome, reason, log, calls, .. } = &self.ended;
+        let Ended { outcome, reason, error, log, calls, .. } = &self.ended;
         Attempt {
             outcome: *outcome,
             reason: reason.clone(),
+            error: error.clone(),
             log: log.clone().filter(|log| !log.is_empty()),
             calls: calls.clone().filter(|_| outcome.is_failure()),
             duration_us: micros(self.took),
@@ -104,6 +120,7 @@ impl Ended {
         Self {
             outcome,
             reason,
+            error: None,
             log: None,
             calls: None,
             recorded: Recorded::default(),
@@ -121,16 +138,55 @@ impl Ended {
     }
 
     pub(super) fn of(verdict: Verdict) -> Self {
-        match verdict {
-            Ok(()) => Self::without_log(Outcome::Passed, None),
-            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
-            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
-            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
-        }
+        let Err(Stop { kind, reason, error }) = verdict else { return Self::without_log(Outcome::Passed, None) };
+        let outcome = match kind {
+            StopKind::Failed => Outcome::Failed,
+            StopKind::Unsupported => Outcome::Unsupported,
+            StopKind::Skipped => Outcome::Skipped,
+        };
+        Self { error, ..Self::without_log(outcome, Some(reason)) }
     }
 }
 
 /// A duration in microseconds, as reports have it.
 pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The known driver versions of a run.
+pub(super) struct Drivers {
+    backend: Option<Version>,
+    exporters: Vec<(ExporterName, Option<Version>)>,
+}
+
+impl Drivers {
+    pub(super) fn of(environment: &Environment) -> Self {
+        let version = |report: &ExporterReport| {
+            (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
+        };
+        let exporters = environment.exporters.iter().map(version).collect();
+        // The release of an emulated runtime is more precise than the backend's description.
+        let release = environment.emulated.as_ref().and_then(Emulated::version).and_then(Version::of_driver);
+        Self { backend: release.or_else(|| Version::of_driver(&environment.backend.driver)), exporters }
+    }
+
+    pub(super) fn machine<'a>(&'a self, environment: &'a Environment) -> Machine<'a> {
+        Machine {
+            backend: &environment.backend.name,
+            driver: self.backend.as_ref(),
+            emulated: environment.emulated.is_some(),
+            device: &environment.device.name,
+            os: std::env::consts::OS,
+        }
+    }
+
+    pub(super) fn place<'a>(&'a self, environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
+        let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
+        Place {
+            machine: self.machine(environment),
+            scenario: case.scenario,
+            exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
+            exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
+        }
+    }
 }

@@ -1,51 +1,131 @@
 //! Runs cases: which processes run them, and how results become a report.
 
 mod case;
-mod discovery;
-pub(crate) mod group;
+mod groups;
 mod halt;
 mod journal;
-mod judge;
-mod lanes;
-mod line;
-mod lost;
-mod place;
-mod plan;
+pub(crate) mod process;
 mod progress;
 mod results;
-mod resume;
-mod units;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
-use gpu_interop_conformance::{BackendUnderTest, Beside, Scenario, Verdict, execution};
+use globset::GlobMatcher;
+use gpu_interop_conformance::{
+    BackendUnderTest, Expectations, ExporterName, Exporters, Outcome, Place, Scenario, Seeds, Setup, Verdict,
+    execution, process as child,
+};
 
 use crate::call_trace::{self, CallFile};
 use crate::evidence::Evidence;
-use crate::report::{Environment, Report, SCHEMA, Tool, summarize};
+use crate::report::{Environment, Report, SCHEMA, Shard, Tool, case_name, summarize};
+use crate::selection::CaseList;
 
 pub(crate) use case::Case;
-pub(crate) use discovery::discover;
 pub(crate) use journal::Journal;
-pub(crate) use plan::{Isolation, Plan};
 pub(crate) use progress::Progress;
 
-use case::{Ended, micros};
-use group::Held;
+use case::{Drivers, Ended, NO_EXPORTER, micros};
 use halt::Halt;
-use lanes::{Turn, side_by_side};
-use place::Drivers;
 use results::Results;
-use units::{Machine, units};
 
-/// The most processes that wait for the scenarios without busy ones beside them: each has contexts of the GPU.
-const MOST_HELD: usize = 8;
+/// Time limit of discovery.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
+
+/// Discovers backend, devices and exporters in a child process: loading a driver may crash.
+pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
+    let mut arguments: Vec<String> =
+        ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
+    for exporter in exporters {
+        arguments.extend(["--exporter".into(), exporter.name().into()]);
+    }
+    child::ask(&format!("looking at backend {backend}"), &arguments, &[], DISCOVERY_LIMIT)
+}
+
+/// The options of a run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The ordinal of the device under test.
+    pub(crate) device: usize,
+    pub(crate) seeds: Seeds,
+    pub(crate) filter: Option<GlobMatcher>,
+    /// The list of `--cases` or `--tier`.
+    pub(crate) list: Option<CaseList>,
+    pub(crate) exporters: Vec<ExporterName>,
+    pub(crate) isolation: Isolation,
+    pub(crate) timeout: Option<Duration>,
+    /// The number of processes that run scenarios at the same time.
+    pub(crate) jobs: NonZeroUsize,
+    pub(crate) expectations: Expectations,
+    /// The number of repetitions of a case that fails unexpectedly; 0 without isolation.
+    pub(crate) retries: u32,
+    /// Stops the run after this number of failures.
+    pub(crate) max_failures: Option<NonZeroUsize>,
+    /// `true` if reports have the driver calls of failed cases.
+    pub(crate) calls: bool,
+    /// The shard that the cases are.
+    pub(crate) shard: Option<Shard>,
+}
+
+/// How scenarios are isolated from each other's crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// A few processes for many scenarios each, with a new one after each failure.
+    Shared,
+    /// A process for each scenario.
+    Scenario,
+    /// No isolation: all scenarios run in this process.
+    None,
+}
 
 impl Plan {
-    /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several processes may run
-    /// at once, as far as each scenario permits ([`Beside`]). At the end, failed cases run again alone.
+    /// The cases that match the filter and are in the list.
+    pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
+        let is_listed = |case: &Case<'_>| self.list.as_ref().is_none_or(|list| list.has(case.scenario, case.exporter));
+        let matches = |case: &Case<'_>| {
+            let id = case.scenario.id;
+            self.filter
+                .as_ref()
+                .is_none_or(|filter| filter.is_match(id) || filter.is_match(case_name(id, case.exporter)))
+        };
+        scenarios
+            .iter()
+            .flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![None],
+                    Exporters::Any => self.exporters.iter().copied().map(Some).collect(),
+                };
+                exporters.into_iter().map(move |exporter| Case { scenario, exporter })
+            })
+            .filter(|case| is_listed(case) && matches(case))
+            .collect()
+    }
+
+    /// Expectations for this machine that match no scenario at all.
+    pub(crate) fn stale_expectations(&self, environment: &Environment, scenarios: &[Scenario]) -> Vec<String> {
+        let everything = || {
+            scenarios.iter().flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![NO_EXPORTER],
+                    Exporters::Any => ExporterName::ALL.iter().map(|exporter| exporter.name()).collect(),
+                };
+                exporters.into_iter().map(|exporter| (scenario.id, exporter))
+            })
+        };
+        let drivers = Drivers::of(environment);
+        self.expectations.stale(&drivers.machine(environment), everything)
+    }
+
+    /// `true` if scenarios run in other processes.
+    fn is_isolated(&self) -> bool {
+        self.isolation != Isolation::None
+    }
+
+    /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several processes run at once;
+    /// exclusive scenarios run one at a time. At the end, failed cases run again alone.
     ///
     /// # Errors
     /// If the journal is of another run.
@@ -59,7 +139,7 @@ impl Plan {
         evidence: &Evidence,
     ) -> Verdict<Report> {
         let (start, drivers, halt) = (Instant::now(), Drivers::of(environment), Halt::new(self.max_failures));
-        let mut report = self.begun(environment);
+        let mut report = self.empty_report(environment);
         let names: Vec<String> = cases.iter().map(Case::name).collect();
         let mut earlier =
             journal.map(|journal| journal.begin(self.device, &report, &names)).transpose()?.unwrap_or_default();
@@ -81,9 +161,14 @@ impl Plan {
         // Failures so far are not a reason to leave out their repetitions.
         let repetitions = Halt::new(None);
         if self.is_isolated() {
-            self.run_units(self.options(under_test, &halt, evidence), Machine::of(environment), cases, &to_run, &ended);
+            let options = self.options(under_test, &halt, evidence);
+            let groups = groups::groups(self.isolation, environment.is_validated(), cases, &to_run);
+            groups::run_all(self.jobs, cases, groups, &|group| {
+                let of_group: Vec<Case<'_>> = group.iter().map(|index| cases[*index]).collect();
+                process::run(options, &of_group, |place, end, took| ended(group[place], end, took));
+            });
             let options = self.options(under_test, &repetitions, evidence);
-            results.repeat(&repetitions, |index| group::run_alone(options, cases[index]));
+            results.repeat(&repetitions, |index| process::run_alone(options, cases[index]));
         } else {
             self.run_here(self.options(under_test, &halt, evidence), under_test, cases, &to_run, &ended);
         }
@@ -95,8 +180,33 @@ impl Plan {
         Ok(report)
     }
 
+    /// The result of a case that is known without running it.
+    fn known_before(
+        &self,
+        backend: &BackendUnderTest,
+        environment: &Environment,
+        place: &Place<'_>,
+        case: &Case<'_>,
+    ) -> Option<Ended> {
+        if let Some(reason) = self.expectations.unsupported(place) {
+            return Some(Ended::without_log(Outcome::Unsupported, Some(reason)));
+        }
+        // Skipped if the machine lacks the exporter, unsupported if the device does, failed if it is broken.
+        if let Some(stop) = case.exporter.and_then(|name| environment.exporter(name)?.stop.clone()) {
+            return Some(Ended::of(Err(stop)));
+        }
+        let setup = Setup {
+            backend,
+            capabilities: &environment.capabilities,
+            devices: Some((&environment.device, &environment.devices)),
+            exporter: case.exporter,
+        };
+        let reason = case.scenario.unsupported(&setup)?;
+        Some(Ended::without_log(Outcome::Unsupported, Some(reason)))
+    }
+
     /// The report of a run without results.
-    fn begun(&self, environment: &Environment) -> Report {
+    fn empty_report(&self, environment: &Environment) -> Report {
         Report {
             schema: SCHEMA,
             tool: Tool::this(),
@@ -127,60 +237,15 @@ impl Plan {
         under_test: &'a BackendUnderTest,
         halt: &'a Halt,
         evidence: &'a Evidence,
-    ) -> group::Options<'a> {
+    ) -> process::Options<'a> {
         let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
-        group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls, halt, evidence }
-    }
-
-    /// Runs cases in other processes.
-    fn run_units(
-        &self,
-        options: group::Options<'_>,
-        machine: Machine,
-        cases: &[Case<'_>],
-        to_run: &[usize],
-        ended: &(impl Fn(usize, Ended, Duration) + Sync),
-    ) {
-        let of = |unit: &[usize]| -> Vec<Case<'_>> { unit.iter().map(|index| cases[*index]).collect() };
-        let hold = |unit: &Vec<usize>| Held::start(options, &of(unit));
-        let run = |unit: &Vec<usize>, held: Option<Held<'_>>, turn: Option<Turn<'_>>| {
-            group::run(options, &of(unit), held, turn, |place, end, took| ended(unit[place], end, took));
-        };
-        let jobs = self.jobs.get();
-        let units = units(self.isolation, jobs, machine, cases, to_run);
-        if jobs == 1 {
-            // A process that starts would be beside scenarios that run alone.
-            return units.iter().for_each(|unit| run(unit, None, None));
-        }
-        let in_turn = |unit: &Vec<usize>, held: Option<Held<'_>>, turn: Turn<'_>| run(unit, held, Some(turn));
-        let beside = |kind| move |unit: &Vec<usize>| machine.beside(cases[unit[0]].scenario) == kind;
-        let (mostly_wait, others): (Vec<_>, Vec<_>) = units.into_iter().partition(beside(Beside::All));
-        let (busy, last): (Vec<_>, Vec<_>) = others.into_iter().partition(beside(Beside::Any));
-        let (mut beside_waiting, alone): (Vec<_>, Vec<_>) = last.into_iter().partition(beside(Beside::Waiting));
-        // Scenarios that count resources come last: most processes beside them have started by then.
-        beside_waiting.sort_by_key(|unit| cases[unit[0]].scenario.counts_resources);
-        // As many that mostly wait run beside the busy ones: left for later, the start of their drivers would delay those
-        // that come last.
-        let held = std::thread::scope(|scope| {
-            scope.spawn(|| side_by_side(jobs, &mostly_wait, &|_| None, &in_turn, || ()));
-            let hold_last = || beside_waiting.iter().chain(&alone).take(MOST_HELD).map(hold).collect::<Vec<_>>();
-            let mut held = side_by_side(jobs, &busy, &hold, &in_turn, hold_last);
-            // No process starts beside scenarios that measure the free memory of the GPU.
-            held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
-            let held = Mutex::new(held.into_iter());
-            let next = |_: &Vec<usize>| held.lock().unwrap_or_else(PoisonError::into_inner).next().flatten();
-            side_by_side(1, &beside_waiting, &next, &in_turn, || ());
-            held.into_inner().unwrap_or_else(PoisonError::into_inner)
-        });
-        for (unit, held) in alone.iter().zip(held.chain(std::iter::repeat_with(|| None))) {
-            run(unit, held, None);
-        }
+        process::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls, halt, evidence }
     }
 
     /// Runs cases in this process.
     fn run_here(
         &self,
-        options: group::Options<'_>,
+        options: process::Options<'_>,
         under_test: &Arc<BackendUnderTest>,
         cases: &[Case<'_>],
         to_run: &[usize],

@@ -1,22 +1,17 @@
-//! Results of a run, as its cases end.
+//! Results of a run, as its cases end: repetitions, and judgement with respect to expectations.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpu_interop_conformance::{Outcome, Stop};
+use gpu_interop_conformance::{Expectations, Outcome, Place, Stop};
 
-use super::case::{Case, Ended, Run};
-use super::discovery::discover;
-use super::halt::Halt;
-use super::journal::Journal;
-use super::judge::judge;
-use super::lost;
-use super::place::Drivers;
-use super::plan::Plan;
+use super::case::{Case, Drivers, Ended, Run, micros};
+use super::halt::{self, Halt};
+use super::journal::{Earlier, Journal};
 use super::progress::Progress;
-use super::resume::Earlier;
-use crate::report::{CaseReport, Environment, Stopped};
+use super::{Plan, discover};
+use crate::report::{Attempt, CaseReport, Environment, Stopped};
 
 /// The most runs of a case that an expectation declares flaky, after the first one.
 const MOST_RETRIES: u32 = 20;
@@ -114,7 +109,7 @@ impl<'a> Results<'a> {
                 let failure = ended.reason.as_deref().unwrap_or("no reason");
                 let reason = format!("{} (it ran at that time, and {}: {failure})", stop.reason(), ended.outcome);
                 let Ended { kernel_log, sensors, .. } = ended;
-                Ended { kernel_log, sensors, ..Ended::left(Stop::Skipped(reason)) }
+                Ended { kernel_log, sensors, ..Ended::left(Stop::skipped(reason)) }
             }
             _ => ended,
         }
@@ -210,12 +205,12 @@ impl<'a> Results<'a> {
 
     /// Stops the run if the GPU is lost.
     fn check_gpu(&self, index: usize, ended: &Ended) {
-        if !self.plan.is_isolated() || !lost::is_suspect(ended) {
+        if !self.plan.is_isolated() || !halt::is_suspect(ended) {
             return;
         }
         let (plan, before) = (self.plan, self.environment);
         let now = || discover(&before.backend.name, plan.device, &plan.exporters);
-        self.halt.check_gpu(&self.case(index).name(), || lost::missing(before, now()));
+        self.halt.check_gpu(&self.case(index).name(), || halt::missing(before, now()));
     }
 }
 
@@ -229,9 +224,123 @@ fn retries_for(rate: f64) -> u32 {
     retries
 }
 
+/// The report of a case that ran these times, and has no runs left. The last run of several that failed may have passed.
+fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<'_>, mut runs: Vec<Run>) -> CaseReport {
+    let attempts: Vec<Attempt> = if runs.len() > 1 { runs.iter().map(Run::attempt).collect() } else { Vec::new() };
+    let kernel_log = runs.iter().flat_map(|run| run.ended.kernel_log.iter().cloned()).collect();
+    let flake = expectations.flake(place);
+    let is_flaky = attempts.last().is_some_and(|last| last.outcome == Outcome::Passed);
+    let decisive = if is_flaky { runs.pop() } else { runs.into_iter().next() };
+    let (ended, took) = decisive.map_or_else(
+        || (Ended::without_log(Outcome::Failed, Some(format!("the suite has lost {}", case.scenario.id))), 0),
+        |Run { ended, took }| (ended, micros(took)),
+    );
+    let (outcome, expected) = if is_flaky { (Outcome::Flaky, None) } else { expectations.judge(place, ended.outcome) };
+    let reason = if is_flaky {
+        let first = attempts.iter().find_map(|attempt| attempt.reason.as_deref()).unwrap_or("no reason");
+        Some(format!("{}: {first}", Attempt::counted(&attempts)))
+    } else {
+        ended.reason
+    };
+    let declared = flake.as_ref().filter(|_| outcome == Outcome::Flaky || outcome.is_failure());
+    let expected = expected.or_else(|| declared.map(|flake| flake.reason.clone()));
+    let reason = match (expected, reason) {
+        (Some(expected), Some(reason)) => Some(format!("{expected} ({reason})")),
+        (Some(expected), None) => Some(format!("passed, but was expected to fail: {expected}")),
+        (None, reason) => reason,
+    };
+    CaseReport {
+        id: case.scenario.id.into(),
+        exporter: case.exporter,
+        outcome,
+        reason,
+        error: ended.error,
+        observed: ended.recorded.observed,
+        left_out: ended.recorded.left_out,
+        log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
+        calls: ended.calls.filter(|_| outcome.is_failure()),
+        kernel_log,
+        sensors: ended.sensors,
+        attempts,
+        flake_rate: flake.map(|flake| flake.rate),
+        duration_us: took,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use gpu_interop_conformance::{Exporters, Machine, Scenario};
+
     use super::*;
+    use crate::evidence::KernelLine;
+
+    const SCENARIO: Scenario = Scenario::new("a.b", Exporters::None, "", |_| Ok(()));
+    const MACHINE: Machine<'_> = Machine { backend: "x", driver: None, emulated: false, device: "y", os: "linux" };
+    const EXPECTED: &str = "[[expected_failure]]\nscenario = 'a.b'\nreason = 'known'\nlink = 'l'\n";
+    const FLAKE: &str = "[[flaky]]\nscenario = 'a.b'\nreason = 'seen'\nlink = 'l'\nrate = 0.25\n";
+
+    /// A run with this outcome, whose texts and duration have a number.
+    fn run(number: u64, outcome: Outcome) -> Run {
+        let line = KernelLine { text: format!("line {number}"), event: None, during: Vec::new() };
+        let reason = (outcome != Outcome::Passed).then(|| format!("reason {number}"));
+        let log = Some(format!("log {number}"));
+        let ended = Ended { log, kernel_log: vec![line], ..Ended::without_log(outcome, reason) };
+        Run { ended, took: Duration::from_micros(number) }
+    }
+
+    fn judged(expectations: &str, outcomes: &[Outcome]) -> CaseReport {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), expectations).expect("written");
+        let expectations = Expectations::read(&[file.path()], false).expect("valid");
+        let place = Place { machine: MACHINE, scenario: &SCENARIO, exporter: "none", exporter_driver: None };
+        let runs = (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect();
+        judge(&expectations, &place, &Case { scenario: &SCENARIO, exporter: None }, runs)
+    }
+
+    #[test]
+    fn a_case_is_judged_by_its_runs_and_its_expectations() {
+        use Outcome::{
+            Crashed, ExpectedFailure, Failed, Flaky, Passed, Skipped, TimedOut, UnexpectedPass, Unsupported,
+        };
+        for (expectations, runs, outcome, reason, took) in [
+            ("", [Passed].as_slice(), Passed, None, 1),
+            ("", &[Failed], Failed, Some("reason 1"), 1),
+            ("", &[Skipped], Skipped, Some("reason 1"), 1),
+            ("", &[Unsupported], Unsupported, Some("reason 1"), 1),
+            ("", &[Failed, Passed], Flaky, Some("failed in 1 of 2 runs: reason 1"), 2),
+            ("", &[Failed, Crashed, Passed], Flaky, Some("failed in 2 of 3 runs: reason 1"), 3),
+            // Its first run is the one beside the others of its group.
+            ("", &[Failed, Crashed, TimedOut], Failed, Some("reason 1"), 1),
+            ("", &[TimedOut, Failed], TimedOut, Some("reason 1"), 1),
+            // No run has passed.
+            ("", &[Failed, Skipped], Failed, Some("reason 1"), 1),
+            ("", &[Failed, Unsupported], Failed, Some("reason 1"), 1),
+            (EXPECTED, &[Failed], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[Crashed], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[TimedOut], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[Skipped], Skipped, Some("reason 1"), 1),
+            (EXPECTED, &[Passed], UnexpectedPass, Some("passed, but was expected to fail: known [l]"), 1),
+            (FLAKE, &[Passed], Passed, None, 1),
+            (FLAKE, &[Failed, Passed], Flaky, Some("seen [l] (failed in 1 of 2 runs: reason 1)"), 2),
+            (FLAKE, &[Failed, Failed], Failed, Some("seen [l] (reason 1)"), 1),
+            (FLAKE, &[Skipped], Skipped, Some("reason 1"), 1),
+        ] {
+            let case = judged(expectations, runs);
+            assert_eq!((case.outcome, case.reason.as_deref(), case.duration_us), (outcome, reason, took), "{runs:?}");
+            let attempts: Vec<Outcome> = case.attempts.iter().map(|attempt| attempt.outcome).collect();
+            assert_eq!(attempts, if runs.len() > 1 { runs } else { &[] }, "{runs:?}");
+            // The kernel's messages of every run, the log of a failure only.
+            assert_eq!(case.kernel_log.len(), runs.len(), "{runs:?}");
+            assert_eq!(case.log.is_some(), outcome.is_failure(), "{runs:?}");
+            assert_eq!(case.flake_rate, (expectations == FLAKE).then_some(0.25), "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn a_case_without_a_run_has_failed() {
+        let lost = judged("", &[]);
+        assert_eq!((lost.outcome, lost.reason.as_deref()), (Outcome::Failed, Some("the suite has lost a.b")));
+    }
 
     #[test]
     fn frequent_flakes_run_more_often() {

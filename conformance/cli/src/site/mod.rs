@@ -35,10 +35,10 @@ pub(crate) fn run(args: &SiteArgs) -> Verdict {
     }
     let machines = History::of(&collected);
     if machines.is_empty() {
-        return Err(Stop::Failed(format!("no report in {}", args.folder.display())));
+        return Err(Stop::failed(format!("no report in {}", args.folder.display())));
     }
     std::fs::create_dir_all(&args.output)
-        .map_err(|error| Stop::Failed(format!("cannot create {}: {error}", args.output.display())))?;
+        .map_err(|error| Stop::failed(format!("cannot create {}: {error}", args.output.display())))?;
     let write = |name: &str, page: String| write_file(&args.output.join(name), &page);
     write("index.html", render(&machines, &collected.not_read))?;
     write("scenarios.html", history::render(&machines))?;
@@ -72,7 +72,7 @@ pub(super) struct Collected {
 /// If the folder cannot be read.
 pub(super) fn collect(folder: &Path) -> Verdict<Collected> {
     let mut paths = Vec::new();
-    walk(folder, &mut paths).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
+    walk(folder, &mut paths).map_err(|error| Stop::failed(format!("{}: {error}", folder.display())))?;
     paths.sort();
     let mut folders: BTreeMap<&Path, Merged> = BTreeMap::new();
     for path in &paths {

@@ -221,5 +221,5 @@ fn rows(desc: &D3D11_TEXTURE2D_DESC) -> Verdict<(usize, usize)> {
 }
 
 fn made<T>(created: Option<T>) -> Verdict<T> {
-    created.ok_or_else(|| Stop::Failed("Direct3D 11 reported success without an object".into()))
+    created.ok_or_else(|| Stop::failed("Direct3D 11 reported success without an object".into()))
 }

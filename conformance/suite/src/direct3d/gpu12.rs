@@ -1,6 +1,7 @@
 //! A Direct3D 12 device with a queue, and operations of the suite.
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,20 +9,22 @@ use std::time::Duration;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
     D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_QUEUE_DESC, D3D12_HEAP_FLAG_NONE, D3D12_HEAP_PROPERTIES,
-    D3D12_HEAP_TYPE, D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, D3D12_RANGE, D3D12_RESOURCE_BARRIER,
-    D3D12_RESOURCE_BARRIER_0, D3D12_RESOURCE_BARRIER_TYPE_TRANSITION, D3D12_RESOURCE_DESC,
-    D3D12_RESOURCE_DIMENSION_BUFFER, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COPY_SOURCE,
-    D3D12_RESOURCE_STATE_GENERIC_READ, D3D12_RESOURCE_STATES, D3D12_RESOURCE_TRANSITION_BARRIER,
-    D3D12_TEXTURE_LAYOUT_ROW_MAJOR, ID3D12CommandAllocator, ID3D12CommandList, ID3D12CommandQueue,
-    ID3D12GraphicsCommandList, ID3D12Resource,
+    D3D12_HEAP_TYPE, D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, D3D12_PLACED_SUBRESOURCE_FOOTPRINT, D3D12_RANGE,
+    D3D12_RESOURCE_BARRIER, D3D12_RESOURCE_BARRIER_0, D3D12_RESOURCE_BARRIER_TYPE_TRANSITION, D3D12_RESOURCE_DESC,
+    D3D12_RESOURCE_DIMENSION_BUFFER, D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST,
+    D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_GENERIC_READ, D3D12_RESOURCE_STATES,
+    D3D12_RESOURCE_TRANSITION_BARRIER, D3D12_SUBRESOURCE_FOOTPRINT, D3D12_TEXTURE_COPY_LOCATION,
+    D3D12_TEXTURE_COPY_LOCATION_0, D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT, D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+    D3D12_TEXTURE_DATA_PITCH_ALIGNMENT, D3D12_TEXTURE_LAYOUT_ROW_MAJOR, ID3D12CommandAllocator, ID3D12CommandList,
+    ID3D12CommandQueue, ID3D12GraphicsCommandList, ID3D12Resource,
 };
-use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
 use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::{Device, ErrorKind, ExporterTimeline};
 
 use super::Library;
 use crate::exporter::{Exchange, Point};
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// Maximum number of bytes staged at once.
 const CHUNK: usize = 16 << 20;
@@ -77,7 +80,7 @@ impl Staging {
     /// The mapped bytes.
     pub(crate) fn bytes(&mut self, range: Range<usize>) -> Verdict<&mut [u8]> {
         if range.start > range.end || range.end > self.size {
-            return Err(Stop::Failed(format!("bytes {range:?} of {} that are staged", self.size)));
+            return Err(Stop::failed(format!("bytes {range:?} of {} that are staged", self.size)));
         }
         // SAFETY: the range is inside of the mapping, and the device does not use it while this is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address.add(range.start), range.len()) })
@@ -179,7 +182,7 @@ impl Gpu12 {
             let (memory, desc) = (&raw const memory, &raw const *desc);
             device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
         }
-        resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))
+        resource.ok_or_else(|| Stop::failed("CreateCommittedResource returned no resource".into()))
     }
 
     /// Returns staging memory that is no longer used.
@@ -231,8 +234,8 @@ impl Gpu12 {
 
     /// Waits for submitted work, and drops the objects it used.
     pub(crate) fn finish(&self, number: u64) -> Verdict {
-        self.inner.done.wait(number, PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
+        self.inner.done.wait(number, WAIT_TIMEOUT).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -353,5 +356,116 @@ pub(crate) fn transition(
 
 pub(crate) fn fence(timeline: &Arc<dyn ExporterTimeline>) -> Verdict<&ExportableFence> {
     let timeline: &dyn Any = &**timeline;
-    timeline.downcast_ref().ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))
+    timeline.downcast_ref().ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))
+}
+
+/// One subresource of a texture: a level of a layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subresource<'a> {
+    pub(crate) texture: &'a ID3D12Resource,
+    pub(crate) number: u32,
+    pub(crate) format: DXGI_FORMAT,
+    /// Texels per row, rows, slices.
+    pub(crate) extent: [u32; 3],
+    /// Bytes per texel.
+    pub(crate) texel: usize,
+}
+
+impl Subresource<'_> {
+    /// Bytes per row.
+    fn row(&self) -> usize {
+        self.extent[0] as usize * self.texel
+    }
+
+    /// Row pitch in a buffer of a copy.
+    fn pitch(&self) -> usize {
+        self.row().next_multiple_of(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT as usize)
+    }
+
+    /// Rows of all slices.
+    fn rows(&self) -> usize {
+        self.extent[1] as usize * self.extent[2] as usize
+    }
+
+    fn location(&self) -> D3D12_TEXTURE_COPY_LOCATION {
+        D3D12_TEXTURE_COPY_LOCATION {
+            pResource: ManuallyDrop::new(Some(self.texture.clone())),
+            Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: self.number },
+        }
+    }
+
+    /// A place in a buffer as the other side.
+    fn in_buffer(&self, buffer: &ID3D12Resource, offset: u64) -> Verdict<D3D12_TEXTURE_COPY_LOCATION> {
+        let [width, height, depth] = self.extent;
+        let pitch = u32::try_from(self.pitch())?;
+        let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
+            Format: self.format,
+            Width: width,
+            Height: height,
+            Depth: depth,
+            RowPitch: pitch,
+        };
+        Ok(D3D12_TEXTURE_COPY_LOCATION {
+            pResource: ManuallyDrop::new(Some(buffer.clone())),
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
+                PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: offset, Footprint: footprint },
+            },
+        })
+    }
+}
+
+impl Gpu12 {
+    /// Writes all texels of a subresource from tightly packed `data` by the queue, and blocks until completion. The
+    /// texture is in the common state before and after.
+    pub(crate) fn write_texture(&self, to: Subresource<'_>, data: &[u8]) -> Verdict {
+        let mut staging = self.staging(Way::Up, to.pitch() * to.rows())?;
+        for (row, texels) in data.chunks_exact(to.row()).take(to.rows()).enumerate() {
+            let start = row * to.pitch();
+            staging.bytes(start..start + to.row())?.copy_from_slice(texels);
+        }
+        self.copy_plane(to, &staging.resource, 0, Way::Up)?;
+        self.give_back(staging);
+        Ok(())
+    }
+
+    /// Reads all texels of a subresource, tightly packed.
+    pub(crate) fn read_texture(&self, from: Subresource<'_>) -> Verdict<Vec<u8>> {
+        let mut staging = self.staging(Way::Down, from.pitch() * from.rows())?;
+        self.copy_plane(from, &staging.resource, 0, Way::Down)?;
+        let mut found = Vec::with_capacity(from.row() * from.rows());
+        for row in 0..from.rows() {
+            let start = row * from.pitch();
+            found.extend_from_slice(staging.bytes(start..start + from.row())?);
+        }
+        self.give_back(staging);
+        Ok(found)
+    }
+
+    /// Copies a subresource from or to a buffer, with the smallest row pitch that Direct3D allows, and blocks until
+    /// completion.
+    pub(crate) fn copy_plane(&self, of: Subresource<'_>, buffer: &ID3D12Resource, offset: u64, way: Way) -> Verdict {
+        let mut buffer = of.in_buffer(buffer, offset)?;
+        let mut texture = of.location();
+        let uses: Vec<ID3D12Resource> =
+            [&buffer, &texture].into_iter().filter_map(|side| side.pResource.as_ref().cloned()).collect();
+        let (state, target, source) = match way {
+            Way::Up => (D3D12_RESOURCE_STATE_COPY_DEST, &raw const texture, &raw const buffer),
+            Way::Down => (D3D12_RESOURCE_STATE_COPY_SOURCE, &raw const buffer, &raw const texture),
+        };
+        let submitted = self.submit(None, None, uses, |list| {
+            transition(list, of.texture, D3D12_RESOURCE_STATE_COMMON, state);
+            // SAFETY: both sides are live, of this device and kept, and have the stated size; the structures outlive
+            // the call.
+            unsafe { list.CopyTextureRegion(target, 0, 0, 0, source, None) };
+            transition(list, of.texture, state, D3D12_RESOURCE_STATE_COMMON);
+            Ok(())
+        });
+        for side in [&mut buffer, &mut texture] {
+            // SAFETY: the reference is released once; the submitted list keeps the resources alive.
+            unsafe { ManuallyDrop::drop(&mut side.pResource) };
+        }
+        self.finish(submitted?)
+    }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Adapter {
 fn of_system(name: &str) -> Verdict<loading::Library> {
     // SAFETY: libraries of the system, from its own folder, whose initialisers have no preconditions.
     unsafe { loading::Library::load_with_flags(name, loading::LOAD_LIBRARY_SEARCH_SYSTEM32) }
-        .map_err(|error| Stop::Skipped(format!("{name} cannot be loaded: {error}")))
+        .map_err(|error| Stop::skipped(format!("{name} cannot be loaded: {error}")))
 }
 
 /// # Safety
@@ -65,7 +65,7 @@ fn of_system(name: &str) -> Verdict<loading::Library> {
 unsafe fn function<T: Copy>(library: &loading::Library, name: &str) -> Verdict<T> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
-    found.map(|function| *function).map_err(|error| Stop::Failed(format!("{name}: {error}")))
+    found.map(|function| *function).map_err(|error| Stop::failed(format!("{name}: {error}")))
 }
 
 impl Library {
@@ -77,13 +77,13 @@ impl Library {
                 let load = || {
                     // SAFETY: the user guarantees the library.
                     unsafe { loading::Library::new(&path) }
-                        .map_err(|error| Stop::Failed(format!("{VARIABLE}: {}: {error}", path.display())))
+                        .map_err(|error| Stop::failed(format!("{VARIABLE}: {}: {error}", path.display())))
                 };
                 let library = load()?;
                 // SAFETY: only the presence of the symbol is used.
                 if unsafe { library.get::<*const c_void>(MARKER) }.is_err() {
                     let message = "it does not say that it simulates Direct3D; unset the variable for the system's";
-                    return Err(Stop::Failed(format!("{VARIABLE}: {}: {message}", path.display())));
+                    return Err(Stop::failed(format!("{VARIABLE}: {}: {message}", path.display())));
                 }
                 (library, load()?, load()?, Some(path.display().to_string()))
             }
@@ -104,7 +104,7 @@ impl Library {
     /// Loads the machine's Direct3D, or the library that the environment names.
     ///
     /// # Errors
-    /// [`Stop::Skipped`] if it is missing.
+    /// [`Stop::skipped`] if it is missing.
     pub(crate) fn open() -> Verdict<&'static Self> {
         static LOADED: OnceLock<Verdict<Library>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -118,19 +118,19 @@ impl Library {
     /// The adapter of the device.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one while Direct3D is simulated; [`Stop::Skipped`]
+    /// [`Stop::unsupported`] if the device has no LUID, or is a real one while Direct3D is simulated; [`Stop::skipped`]
     /// if Direct3D does not find the device.
     pub(crate) fn adapter(&'static self, device: &Device) -> Verdict<Adapter> {
         if self.simulated.is_some() && !device.backend().simulated {
-            return Err(Stop::Unsupported(
+            return Err(Stop::unsupported(
                 "Direct3D is simulated here; a real driver does not import its objects".into(),
             ));
         }
         let Some(luid) = device.identity().luid else {
-            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D identifies adapters".into()));
+            return Err(Stop::unsupported("the device has no LUID, by which Direct3D identifies adapters".into()));
         };
         let skipped = |what: &str, code: HRESULT| {
-            Stop::Skipped(format!(
+            Stop::skipped(format!(
                 "{what} failed with {:#010x}; is the graphics driver of this device installed?",
                 code.0
             ))
@@ -157,7 +157,7 @@ impl Adapter {
             (self.library.create12)(adapter, D3D_FEATURE_LEVEL_11_0, &ID3D12Device::IID, (&raw mut device).cast())
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice returned no device".into()))
+        device.ok_or_else(|| Stop::failed("D3D12CreateDevice returned no device".into()))
     }
 
     pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
@@ -179,7 +179,7 @@ impl Adapter {
             )
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice returned no device".into()))
+        device.ok_or_else(|| Stop::failed("D3D11CreateDevice returned no device".into()))
     }
 
     /// The description for reports: the simulator, or the driver's version.

@@ -3,12 +3,10 @@
 mod gpu11;
 mod gpu12;
 mod library;
-mod texture12;
 
 pub(crate) use gpu11::Gpu11;
-pub(crate) use gpu12::{Gpu12, Way};
+pub(crate) use gpu12::{Gpu12, Subresource, Way};
 pub(crate) use library::Library;
-pub(crate) use texture12::Subresource;
 
 use gpu_interop::d3d::windows::core::Error;
 
@@ -16,6 +14,6 @@ use crate::outcome::Stop;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        Self::Failed(format!("Direct3D failed with {:#010x}: {}", error.code().0, error.message()))
+        Self::failed(format!("Direct3D failed with {:#010x}: {}", error.code().0, error.message()))
     }
 }

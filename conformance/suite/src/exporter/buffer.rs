@@ -3,7 +3,7 @@
 use gpu_interop::vulkan::MemoryPlacement;
 use gpu_interop::{Error, ErrorKind, MemoryImport};
 
-use super::timeline::{Exchange, Point, no_timelines};
+use super::semaphore::{Exchange, Point, no_timelines};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::{Pattern, verify_bytes};
 
@@ -119,7 +119,7 @@ pub trait ExportedBuffer: BufferAccess {
     /// order.
     ///
     /// # Errors
-    /// If the exporter's driver fails; [`Stop::Unsupported`] if this exporter has no timelines.
+    /// If the exporter's driver fails; [`Stop::unsupported`] if this exporter has no timelines.
     fn exchange(&self, _wait: Point<'_>, _data: &[u8], _signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
         Err(no_timelines())
     }
@@ -138,7 +138,7 @@ pub trait ExportedBuffer: BufferAccess {
 /// The outcome of a failed allocation: skipped above 4 GiB, which some devices lack.
 pub(super) fn too_great(size: u64, error: Error) -> Stop {
     if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
-        return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
+        return Stop::skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
     }
     Stop::from(error)
 }

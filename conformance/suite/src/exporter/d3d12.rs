@@ -15,7 +15,7 @@ use gpu_interop::{
 };
 
 use super::buffer::too_great;
-use super::timeline::handle_of;
+use super::semaphore::handle_of;
 use super::{
     BufferAccess, BufferSpec, D3D12_FENCES, D3D12_IMPORTS, D3D12_PLACEMENT, Exchange, ExportedBuffer,
     ExportedSemaphore, Exporter, Placement, Point, is_met,
@@ -33,7 +33,7 @@ pub(super) struct D3d12Exporter {
 impl D3d12Exporter {
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device) -> Verdict<Self> {
         if backend.has_system_objects() {
-            return Err(Stop::Unsupported("the host backend imports nothing of Direct3D".into()));
+            return Err(Stop::unsupported("the host backend imports nothing of Direct3D".into()));
         }
         Ok(Self { gpu: Gpu12::open(importer)? })
     }
@@ -42,7 +42,7 @@ impl D3d12Exporter {
 /// An unsupported operation makes the scenario unsupported.
 fn unsupported(size: u64, error: Error) -> Stop {
     match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        ErrorKind::Unsupported => Stop::unsupported(error.to_string()),
         _ => too_great(size, error),
     }
 }
@@ -59,7 +59,7 @@ impl Exporter for D3d12Exporter {
     /// A dedicated allocation is a committed resource; any other buffer is placed on a separate heap.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible {
-            return Err(Stop::Unsupported(D3D12_PLACEMENT.into()));
+            return Err(Stop::unsupported(D3D12_PLACEMENT.into()));
         }
         let (interop, flags) = (self.gpu.interop(), ResourceFlags::empty());
         let memory = if spec.dedicated {
@@ -74,7 +74,7 @@ impl Exporter for D3d12Exporter {
     }
 
     fn import(&self, _: MemoryImport, _: u64) -> Verdict<Box<dyn BufferAccess>> {
-        Err(Stop::Unsupported(D3D12_IMPORTS.into()))
+        Err(Stop::unsupported(D3D12_IMPORTS.into()))
     }
 
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
@@ -120,7 +120,7 @@ impl Exporter for D3d12Exporter {
 }
 
 fn no_binary() -> Stop {
-    Stop::Unsupported(D3D12_FENCES.into())
+    Stop::unsupported(D3D12_FENCES.into())
 }
 
 enum Memory {

@@ -5,31 +5,26 @@ mod buffer;
 mod d3d12;
 mod image;
 mod native;
-mod open;
 mod semaphore;
-mod timeline;
 mod vulkan;
 
 use std::sync::Arc;
 
-pub use buffer::{BufferAccess, BufferSpec, ExportedBuffer, Placement};
-use gpu_interop::{DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
-pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
-pub(crate) use open::open;
+use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
 use schemars::JsonSchema;
-pub use semaphore::ExportedSemaphore;
-pub(crate) use semaphore::is_met;
 use serde::{Deserialize, Serialize};
-use timeline::no_timelines;
-pub use timeline::{Exchange, Point};
-pub(crate) use timeline::{Unwrapping, Wrapper};
+
+pub use buffer::{BufferAccess, BufferSpec, ExportedBuffer, Placement};
+pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
+use semaphore::no_timelines;
+pub use semaphore::{Exchange, ExportedSemaphore, Point};
+pub(crate) use semaphore::{Unwrapping, Wrapper, is_met};
+pub use vulkan::same_device as vulkan_device;
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::system::{self, OsHandle};
-
-pub use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -187,27 +182,27 @@ pub trait Exporter: Send + Sync {
     /// Creates an exportable buffer.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter does not support such buffers.
+    /// [`Stop::unsupported`] if this exporter does not support such buffers.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
 
     /// Creates an exportable image. Its contents are undefined.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter does not support such images.
+    /// [`Stop::unsupported`] if this exporter does not support such images.
     fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
-        Err(Stop::Unsupported(NO_IMAGES.into()))
+        Err(Stop::unsupported(NO_IMAGES.into()))
     }
 
     /// Imports memory that the device under test exported: the reverse direction.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter cannot import.
+    /// [`Stop::unsupported`] if this exporter cannot import.
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>>;
 
     /// Creates an exportable binary semaphore.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
         Err(no_semaphores())
     }
@@ -215,7 +210,7 @@ pub trait Exporter: Send + Sync {
     /// Creates an exportable timeline semaphore with an initial value.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn timeline_semaphore(&self, _value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         Err(no_semaphores())
     }
@@ -224,7 +219,7 @@ pub trait Exporter: Send + Sync {
     /// Exportable if the exporter supports it and the device imports such timelines.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn timeline(&self, _value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -237,7 +232,7 @@ pub trait Exporter: Send + Sync {
     /// A descriptor of one of its timelines, for another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it cannot be sent.
+    /// [`Stop::unsupported`] if it cannot be sent.
     fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         Err(no_timelines())
     }
@@ -245,7 +240,7 @@ pub trait Exporter: Send + Sync {
     /// Opens a timeline sent by the exporter of another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it cannot be opened.
+    /// [`Stop::unsupported`] if it cannot be opened.
     fn open_timeline(&self, _timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -271,7 +266,7 @@ pub trait Exporter: Send + Sync {
     /// A binary semaphore, falsely declared as a timeline.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -294,7 +289,7 @@ pub trait Exporter: Send + Sync {
 }
 
 fn no_semaphores() -> Stop {
-    Stop::Unsupported("the suite has no semaphores of this exporter".into())
+    Stop::unsupported("the suite has no semaphores of this exporter".into())
 }
 
 /// The Vulkan exporter's description without a validation layer.
@@ -302,3 +297,25 @@ pub const NO_LAYER: &str = "validation layer not installed";
 
 /// Lists errors.
 pub type Complaints = Box<dyn Fn() -> Vec<String>>;
+
+/// Opens an exporter for `device`. With `signals_by_host`, its own checks must support a host thread that signals a
+/// timeline while another waits for it.
+///
+/// # Errors
+/// [`Stop::unsupported`](crate::Stop::unsupported) if the device does not support the exporter,
+/// [`Stop::skipped`](crate::Stop::skipped) with the packages to install if the machine lacks it.
+pub(crate) fn open(
+    name: ExporterName,
+    backend: &BackendUnderTest,
+    device: &Device,
+    signals_by_host: bool,
+) -> Verdict<Box<dyn Exporter>> {
+    match name {
+        ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(backend, device, signals_by_host)?)),
+        #[cfg(windows)]
+        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
+        #[cfg(not(windows))]
+        ExporterName::D3d12 => Err(Stop::unsupported("Direct3D is part of Windows".into())),
+    }
+}

@@ -1,28 +1,28 @@
 //! The device's own exportable memory. The suite can run with it without a graphics API.
 
-mod queue;
-
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use gpu_interop::host::HostSemaphore;
 use gpu_interop::{
-    Device, DeviceIdentity, ExportableMemory, ExporterTimeline, Feature, MappedBuffer, MemoryImport, SemaphorePayload,
-    Stream,
+    BufferSlice, Device, DeviceIdentity, ErrorKind, ExportableMemory, ExporterTimeline, Feature, MappedBuffer,
+    MemoryImport, SemaphorePayload, Stream,
 };
 
-use queue::{Job, Queue, read, write};
-
 use super::buffer::too_great;
-use super::timeline::{Relabelled, handle_of};
+use super::semaphore::{Relabelled, handle_of};
 use super::{
     BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, NATIVE_FORM, NO_OWN_SEMAPHORES,
     Placement, Point,
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
-use crate::outcome::{Stop, Verdict};
-use crate::request;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 use crate::system::{self, OsHandle};
+use crate::{ensure, request};
 
 pub(super) struct NativeExporter {
     /// Opened separately from the importing device, so that only the memory is shared.
@@ -37,7 +37,7 @@ pub(super) struct NativeExporter {
 impl NativeExporter {
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device) -> Verdict<Self> {
         if let Some(reason) = importer.capabilities().feature(Feature::ExportableMemory).reason() {
-            return Err(Stop::Unsupported(format!("the device has no exportable memory: {reason}")));
+            return Err(Stop::unsupported(format!("the device has no exportable memory: {reason}")));
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
@@ -58,7 +58,7 @@ impl NativeExporter {
     fn semaphore(&self, payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         match self.semaphores {
             Some(make) => make(payload, value),
-            None => Err(Stop::Unsupported(NO_OWN_SEMAPHORES.into())),
+            None => Err(Stop::unsupported(NO_OWN_SEMAPHORES.into())),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Exporter for NativeExporter {
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible || spec.dedicated {
-            return Err(Stop::Unsupported(NATIVE_FORM.into()));
+            return Err(Stop::unsupported(NATIVE_FORM.into()));
         }
         let memory = self.device.allocate_exportable(spec.size).map_err(|error| too_great(spec.size, error))?;
         Ok(Box::new(NativeBuffer {
@@ -114,7 +114,7 @@ impl Exporter for NativeExporter {
         let timeline: &dyn Any = timeline;
         let kept = || timeline.downcast_ref().map(|kept: &Relabelled<HostSemaphore>| &kept.timeline);
         let timeline = timeline.downcast_ref().or_else(kept);
-        handle_of(timeline.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?.export()?)
+        handle_of(timeline.ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))?.export()?)
     }
 
     fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
@@ -180,5 +180,105 @@ impl BufferAccess for Imported {
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
         read(&self.stream, (&self.mapped).into(), offset, data)
+    }
+}
+
+/// One exchange.
+pub(super) struct Job {
+    pub(super) memory: Arc<ExportableMemory>,
+    pub(super) data: Vec<u8>,
+    pub(super) wait: (Arc<dyn ExporterTimeline>, u64),
+    pub(super) signal: (Arc<dyn ExporterTimeline>, u64),
+}
+
+/// The result of a job.
+type Answer = Verdict<Vec<u8>>;
+
+/// A job, and the channel for its result.
+type Task = (Job, Sender<Answer>);
+
+/// The queue. Dropping it cancels pending jobs.
+pub(super) struct Queue {
+    jobs: Mutex<Option<Sender<Task>>>,
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Queue {
+    pub(super) fn start(stream: Arc<Stream>) -> Verdict<Self> {
+        let (jobs, incoming) = channel::<Task>();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let thread = std::thread::Builder::new().name("exporter queue".into()).spawn(move || {
+            for (job, answer) in incoming {
+                // A dropped exchange has no receiver.
+                let _ = answer.send(job.run(&stream, &stop));
+            }
+        })?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), stopped, thread: Some(thread) })
+    }
+
+    pub(super) fn enqueue(&self, job: Job) -> Verdict<Enqueued> {
+        let (answer, answers) = channel();
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = jobs.as_ref().map(|jobs| jobs.send((job, answer)).is_ok());
+        if sent == Some(true) { Ok(Enqueued(answers)) } else { Err(Stop::failed("the exporter's queue ended".into())) }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Job {
+    fn run(self, stream: &Stream, stopped: &AtomicBool) -> Answer {
+        let (timeline, value) = &self.wait;
+        wait(&**timeline, *value, stopped)?;
+        let mut found = vec![0; self.data.len()];
+        read(stream, (&*self.memory).into(), 0, &mut found)?;
+        write(stream, (&*self.memory).into(), 0, &self.data)?;
+        let (timeline, value) = &self.signal;
+        timeline.signal(*value)?;
+        Ok(found)
+    }
+}
+
+fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Verdict {
+    /// Maximum delay until the queue's end is noticed.
+    const SLICE: Duration = Duration::from_millis(50);
+    loop {
+        match timeline.wait(value, SLICE) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                ensure!(!stopped.load(Ordering::Relaxed), "the exporter's queue ended before the value {value}");
+            }
+            waited => return Ok(waited?),
+        }
+    }
+}
+
+/// A copy through the exporting device's stream.
+pub(super) fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
+    Ok(stream.write(target.slice(offset..offset + data.len() as u64)?, data)?)
+}
+
+/// As [`write`], in the other direction.
+pub(super) fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
+    Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
+}
+
+/// An enqueued job.
+pub(super) struct Enqueued(Receiver<Answer>);
+
+impl Exchange for Enqueued {
+    fn finish(self: Box<Self>) -> Answer {
+        self.0
+            .recv_timeout(WAIT_TIMEOUT)
+            .map_err(|_| Stop::failed("the exporter's queue timed out waiting for the device".into()))?
     }
 }

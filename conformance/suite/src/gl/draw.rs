@@ -47,7 +47,7 @@ impl<'a> Drawing<'a> {
     pub(crate) fn new(side: &'a GlSide<'a>, texture: &ImportedTexture) -> Verdict<Self> {
         let spec = texture.spec();
         let [width, height, _] = spec.shape.level_extent(0);
-        let side_of = |texels: u64| i32::try_from(texels).map_err(|error| Stop::Failed(error.to_string()));
+        let side_of = |texels: u64| i32::try_from(texels).map_err(|error| Stop::failed(error.to_string()));
         let (width, height) = (side_of(width)?, side_of(height)?);
         let (gl, format) = (&side.gl, spec.format);
         let integers = format.array().channel() == ChannelType::Uint32;
@@ -56,9 +56,9 @@ impl<'a> Drawing<'a> {
         // SAFETY: the context is current; every name is new.
         unsafe {
             let program = program(gl, &fragments(integers))?;
-            let vertex_array = gl.create_vertex_array().map_err(Stop::Failed)?;
-            let frame = gl.create_texture().map_err(Stop::Failed)?;
-            let framebuffer = gl.create_framebuffer().map_err(Stop::Failed)?;
+            let vertex_array = gl.create_vertex_array().map_err(Stop::failed)?;
+            let frame = gl.create_texture().map_err(Stop::failed)?;
+            let framebuffer = gl.create_framebuffer().map_err(Stop::failed)?;
             gl.bind_texture(glow::TEXTURE_2D, Some(frame));
             gl.tex_storage_2d(glow::TEXTURE_2D, 1, format.internal(), width, height);
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
@@ -131,9 +131,9 @@ impl Drop for Drawing<'_> {
 unsafe fn program(gl: &glow::Context, fragments: &str) -> Verdict<glow::NativeProgram> {
     // SAFETY: the caller's promise; every name is one that was just made.
     unsafe {
-        let program = gl.create_program().map_err(Stop::Failed)?;
+        let program = gl.create_program().map_err(Stop::failed)?;
         for (kind, source) in [(glow::VERTEX_SHADER, VERTICES), (glow::FRAGMENT_SHADER, fragments)] {
-            let shader = gl.create_shader(kind).map_err(Stop::Failed)?;
+            let shader = gl.create_shader(kind).map_err(Stop::failed)?;
             gl.shader_source(shader, source);
             gl.compile_shader(shader);
             ensure!(gl.get_shader_compile_status(shader), "a shader was rejected: {}", gl.get_shader_info_log(shader));

@@ -17,7 +17,7 @@ use gpu_interop_kernels::INCREMENT;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedImage;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 pub(crate) use draw::Drawing;
 
@@ -65,10 +65,10 @@ impl<'a> GlSide<'a> {
         let vulkan = context
             .exporter()?
             .vulkan()
-            .ok_or_else(|| Stop::Unsupported("OpenGL imports memory of Vulkan only, not of this exporter".into()))?;
+            .ok_or_else(|| Stop::unsupported("OpenGL imports memory of Vulkan only, not of this exporter".into()))?;
         let options = HeadlessOptions::default().device(vulkan.identity().clone());
         let headless = HeadlessContext::new(&options).map_err(|error| match error.kind() {
-            ErrorKind::DriverNotFound | ErrorKind::NoDevice => Stop::Skipped(error.to_string()),
+            ErrorKind::DriverNotFound | ErrorKind::NoDevice => Stop::skipped(error.to_string()),
             _ => Stop::attempted(error),
         })?;
         need(
@@ -142,7 +142,7 @@ impl<'a> GlSide<'a> {
             return self.succeeded("glFinish");
         };
         order.from_gl.gl.signal(barriers)?;
-        Ok(self.vulkan.submit(&[order.from_gl.operation()], &[], |_| Ok(()))?.wait(PATIENCE)?)
+        Ok(self.vulkan.submit(&[order.from_gl.operation()], &[], |_| Ok(()))?.wait(WAIT_TIMEOUT)?)
     }
 
     /// Fails if OpenGL has recorded an error.
@@ -150,14 +150,14 @@ impl<'a> GlSide<'a> {
         // SAFETY: the context is current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
-            code => Err(Stop::Failed(format!("{what}: OpenGL reported {code:#06x} [{}]", self.interop().driver()))),
+            code => Err(Stop::failed(format!("{what}: OpenGL reported {code:#06x} [{}]", self.interop().driver()))),
         }
     }
 }
 
 fn need(interop: &GlInterop, what: &str, reason: Option<&str>) -> Verdict {
     let Some(reason) = reason else { return Ok(()) };
-    Err(Stop::Unsupported(format!("OpenGL, {what}: {reason} [{}]", interop.driver())))
+    Err(Stop::unsupported(format!("OpenGL, {what}: {reason} [{}]", interop.driver())))
 }
 
 /// The kernel that adds 1 to each word of a buffer. Loaded once, because drivers may wait for all pending work when

@@ -10,11 +10,11 @@ use super::GlSide;
 use crate::outcome::{Stop, Verdict};
 
 pub(super) fn native(name: u32) -> Verdict<NonZeroU32> {
-    NonZeroU32::new(name).ok_or_else(|| Stop::Failed("an object of OpenGL has no name".into()))
+    NonZeroU32::new(name).ok_or_else(|| Stop::failed("an object of OpenGL has no name".into()))
 }
 
 fn narrow(n: impl TryInto<i32, Error: std::fmt::Display>) -> Verdict<i32> {
-    n.try_into().map_err(|error| Stop::Failed(error.to_string()))
+    n.try_into().map_err(|error| Stop::failed(error.to_string()))
 }
 
 /// An OpenGL buffer that is not shared and host-readable.
@@ -29,7 +29,7 @@ impl GlSide<'_> {
     pub(crate) fn own_buffer(&self, data: &[u8]) -> Verdict<OwnBuffer<'_>> {
         // SAFETY: the context is current.
         unsafe {
-            let buffer = self.gl.create_buffer().map_err(Stop::Failed)?;
+            let buffer = self.gl.create_buffer().map_err(Stop::failed)?;
             self.gl.bind_buffer(glow::COPY_WRITE_BUFFER, Some(buffer));
             self.gl.buffer_data_u8_slice(glow::COPY_WRITE_BUFFER, data, glow::STREAM_COPY);
             self.succeeded("glBufferData")?;
@@ -136,7 +136,7 @@ pub(super) fn transfer_format(texture: &ImportedTexture) -> Verdict<(u32, u32)> 
     match (array.channel(), array.channels()) {
         (ChannelType::Unorm8, 4) => Ok((glow::RGBA, glow::UNSIGNED_BYTE)),
         (ChannelType::Uint32, 1) => Ok((glow::RED_INTEGER, glow::UNSIGNED_INT)),
-        _ => Err(Stop::Failed(format!("the suite does not transfer {array} by OpenGL"))),
+        _ => Err(Stop::failed(format!("the suite does not transfer {array} by OpenGL"))),
     }
 }
 

@@ -58,11 +58,11 @@ impl ExportedImage for Fake {
     }
 
     fn import_request(&self) -> Verdict<MemoryImport> {
-        Err(Stop::Unsupported("a fake".into()))
+        Err(Stop::unsupported("a fake".into()))
     }
 
     fn array_desc(&self) -> Verdict<MipmappedArrayDesc> {
-        Err(Stop::Unsupported("a fake".into()))
+        Err(Stop::unsupported("a fake".into()))
     }
 
     /// Rows with padding of 3 bytes, slices with padding of 5, one layer after another.

@@ -45,7 +45,7 @@ impl Fetched {
                 T::Sint16 | T::Snorm16 => {
                     Self::Near((f64::from(i16::from_le_bytes(fixed(bytes)?)) / 32767.0).max(-1.0))
                 }
-                other => return Err(Stop::Failed(format!("the suite does not support fetches of {other:?}"))),
+                other => return Err(Stop::failed(format!("the suite does not support fetches of {other:?}"))),
             })
         };
         texel.chunks_exact(size).enumerate().map(channel).collect()
@@ -85,7 +85,7 @@ pub(crate) fn make_finite(channel: ChannelType, data: &mut [u8]) -> Verdict {
 }
 
 fn fixed<const N: usize>(bytes: &[u8]) -> Verdict<[u8; N]> {
-    bytes.try_into().map_err(|_| Stop::Failed(format!("{} bytes instead of {N}", bytes.len())))
+    bytes.try_into().map_err(|_| Stop::failed(format!("{} bytes instead of {N}", bytes.len())))
 }
 
 /// Converts a normal 16-bit float to a 32-bit one.

@@ -106,10 +106,8 @@ impl<'a> ImageKernels<'a> {
         // texel, outlive the synchronisation.
         unsafe { self.stream.launch(kernel, &LaunchConfig::linear(width * height), &args) }?;
         let found = self.context.read(&self.stream, &target)?;
-        compare_fetches(format, read, usize::try_from(width)?, data, &found).map_err(|stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("level {level} of {format}: {reason}")),
-            other => other,
-        })
+        compare_fetches(format, read, usize::try_from(width)?, data, &found)
+            .map_err(|stop| stop.during(format_args!("level {level} of {format}")))
     }
 }
 
@@ -145,7 +143,7 @@ fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec
         ArrayShape::D2Layered { .. } | ArrayShape::Cube { .. } | ArrayShape::CubeLayered { .. } => {
             SurfaceShape::D2Layered
         }
-        other => return Err(Stop::Failed(format!("the kernels do not support surfaces of the shape {other:?}"))),
+        other => return Err(Stop::failed(format!("the kernels do not support surfaces of the shape {other:?}"))),
     };
     let extent = spec.shape.level_extent(level);
     let mut args = vec![surface.as_arg(), KernelArg::U32(shape.argument())];
@@ -157,7 +155,7 @@ fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec
 }
 
 fn narrow(n: u64) -> Verdict<u32> {
-    u32::try_from(n).map_err(|error| Stop::Failed(error.to_string()))
+    u32::try_from(n).map_err(|error| Stop::failed(error.to_string()))
 }
 
 #[cfg(test)]

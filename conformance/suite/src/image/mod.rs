@@ -9,7 +9,7 @@ use gpu_interop::{ArrayFormat, ChannelType, MappedMipmappedArray, MipmappedArray
 
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, StopKind, Verdict};
 use crate::pattern::Pattern;
 use crate::{ensure, ensure_eq};
 pub(crate) use fetch::{Fetched, make_finite};
@@ -182,7 +182,7 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     let mut missing = Vec::new();
     for variant in variants {
         match check(*variant) {
-            Err(Stop::Unsupported(reason)) => missing.push((*variant, reason)),
+            Err(Stop { kind: StopKind::Unsupported, reason, .. }) => missing.push((*variant, reason)),
             other => other?,
         }
     }
@@ -196,7 +196,7 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
         missing.iter().map(|(variant, reason)| format!("{variant:?}: {reason}")).collect::<Vec<_>>().join("; ")
     };
     if all_needed || missing.len() == variants.len() {
-        return Err(Stop::Unsupported(reasons));
+        return Err(Stop::unsupported(reasons));
     }
     missing.iter().for_each(|(variant, reason)| leave_out(format!("{variant:?}: {reason}")));
     Ok(())
@@ -214,18 +214,20 @@ mod tests {
         let formats = [1, 2, 4].map(|channels| plain_format(ChannelType::Uint8, channels).expect("a format"));
         let without = |missing: &'static [u8]| {
             move |format: TexelFormat| match missing.contains(&format.array.channels()) {
-                true => Err(Stop::Unsupported("not here".into())),
+                true => Err(Stop::unsupported("not here".into())),
                 false => Ok(()),
             }
         };
         assert_eq!(for_each(drop, &formats, true, without(&[])), Ok(()));
         assert_eq!(for_each(drop, &formats, false, without(&[1, 4])), Ok(()));
-        let named = |found: Verdict| matches!(found, Err(Stop::Unsupported(reason)) if reason.contains("channels: 2"));
+        let named = |found: Verdict| {
+            found.is_err_and(|stop| stop.kind == StopKind::Unsupported && stop.reason.contains("channels: 2"))
+        };
         assert!(named(for_each(drop, &formats, true, without(&[2]))));
         let all = for_each(drop, &formats, false, without(&[1, 2, 4]));
-        assert_eq!(all, Err(Stop::Unsupported("not here".into())), "once, not three times");
-        let fails = |_| Err(Stop::Failed("wrong".into()));
-        assert_eq!(for_each(drop, &formats, false, fails), Err(Stop::Failed("wrong".into())));
+        assert_eq!(all, Err(Stop::unsupported("not here".into())), "once, not three times");
+        let fails = |_| Err(Stop::failed("wrong".into()));
+        assert_eq!(for_each(drop, &formats, false, fails), Err(Stop::failed("wrong".into())));
         assert!(for_each(drop, &formats[..0], false, without(&[])).is_err());
     }
 }

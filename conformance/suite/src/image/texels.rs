@@ -51,7 +51,7 @@ pub(crate) fn compare(found: &[u8], expected: &[u8], what: &str) -> Verdict {
     let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
     match differing.next() {
         None => Ok(()),
-        Some((at, (found_byte, expected))) => Err(Stop::Failed(format!(
+        Some((at, (found_byte, expected))) => Err(Stop::failed(format!(
             "{what}: {} of {} bytes differ, the first at {at}: expected {expected:#04x}, found {found_byte:#04x}",
             differing.count() + 1,
             found.len()

@@ -7,11 +7,15 @@ use gpu_interop::{ErrorKind, Timeline};
 
 use super::timeline::need_waits;
 use super::{BRIEF, expect_error, keeps_waiting};
-use crate::context::import_on;
+use crate::context::{Context, import_on};
+use crate::ensure;
+use crate::exporter::ExportedBuffer;
+use crate::gate::Gate;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::stream_capture::{Capture, Mode, check_own_mode};
-use crate::{Context, ExportedBuffer, Gate, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure};
 
 scenarios! {
     all need [Graphs, driver StreamCapture];
@@ -23,7 +27,7 @@ scenarios! {
         read_behind_a_wait, needs [StreamMemoryOperations32];
     "capture.queries", Any,
         "During a stream capture by another thread, streams and events report pending work until it has completed.",
-        queries, alias("capture.questions"), needs [StreamMemoryOperations32];
+        queries, needs [StreamMemoryOperations32];
     "capture.drop_with_work_pending", Any,
         "During a stream capture by another thread, a mapping dropped with pending work is freed after that work.",
         drop_with_work_pending, needs [StreamMemoryOperations32];
@@ -34,7 +38,7 @@ scenarios! {
         "During a stream capture by another thread, streams, graphs and a device are created, used and closed.", close;
     "capture.leaks", Any,
         "Imports, work and releases during 30 stream captures of other threads leave descriptors and mappings as before.",
-        leaks, alias("capture.nothing_is_left");
+        leaks;
 }
 
 const SIZE: usize = 16 << 10;
@@ -49,10 +53,7 @@ fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
         let worked = work(mode);
         // Finished even after a failure, because the capture uses the target.
         let ended = capture.finish();
-        let in_mode = |stop: Stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("during a capture in mode {mode:?}: {reason}")),
-            other => other,
-        };
+        let in_mode = |stop: Stop| stop.during(format_args!("during a capture in mode {mode:?}"));
         worked.map_err(in_mode)?;
         ended.map_err(in_mode)?;
         buffer.verify_all(value, &format!("the graph captured in mode {mode:?} does not fill"))?;
@@ -125,7 +126,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         context.device().collect();
         keeps_waiting(&stream, BRIEF, "the stream did not wait")?;
         gate.open()?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.verify_all(value, "the fill of the dropped mapping has not run")?;
         context.device().collect();
         Ok(())
@@ -145,9 +146,9 @@ fn timeline(context: &Context) -> Verdict {
         stream.signal_timeline(&timeline, theirs + 1)?;
         std::thread::sleep(LATE / 4);
         exporter.signal(theirs)?;
-        exporter.wait(theirs + 1, PATIENCE)?;
+        exporter.wait(theirs + 1, WAIT_TIMEOUT)?;
         buffer.verify_all(value, "the signal was visible before the fill")?;
-        Ok(stream.synchronize_timeout(PATIENCE)?)
+        Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
     })
 }
 
@@ -159,7 +160,7 @@ fn close(context: &Context) -> Verdict {
         let mapped = import_on(&device, &*buffer)?;
         let graph = device.record(|stream| stream.fill(&mapped, value))?;
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         graph.close()?;
         drop((stream, mapped, device));
         buffer.verify_all(value, "the graph of the other device did not run")

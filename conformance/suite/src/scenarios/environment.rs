@@ -2,15 +2,18 @@
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
+use crate::backend_under_test::DriverApi;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::process::discover;
 use crate::scenario::scenarios;
-use crate::service::discover;
-use crate::{Context, DriverApi, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [driver VisibleDevices];
     "environment.visible_devices", None,
         "A process that sees each device alone, and all in reverse order if there are several, finds the same devices.",
-        visible_devices, mostly_waits;
+        visible_devices;
     "environment.no_visible_device", None,
         "A process that sees no device gets a typed error that names the variable.", no_visible_device;
 }
@@ -84,7 +87,7 @@ fn no_visible_device(context: &Context) -> Verdict {
         let what = format!("with {}=`{hidden}`", visibility.variable);
         let found = discover(context.backend_name(), 0, &[(visibility.variable, hidden)]);
         let reason = match found {
-            Ok(found) => return Err(Stop::Failed(format!("{what} there are devices: {:?}", found.devices))),
+            Ok(found) => return Err(Stop::failed(format!("{what} there are devices: {:?}", found.devices))),
             Err(stop) => stop.reason().to_owned(),
         };
         let kind = ErrorKind::NoDevice.to_string();

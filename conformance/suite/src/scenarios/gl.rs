@@ -8,13 +8,15 @@ use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind
 
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
+use crate::context::Context;
+use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
 use crate::image::{compare, plain_format};
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{
-    BufferSpec, Context, ExportedBuffer, ExportedImage, ImageSpec, Pattern, Stop, Verdict, ensure, ensure_eq, request,
-};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     all need [exporter Vulkan];
@@ -37,7 +39,7 @@ scenarios! {
     "gl.bad_input", Any,
         "Malformed import requests are rejected before OpenGL's driver is called; the handle works afterwards.", bad_input;
     "gl.cycles", Any, "200 imports into OpenGL, with the objects made from them, leak nothing.", cycles, counts_resources,
-        beside_waiting, within(60);
+        within(60);
 }
 
 const SIZE: usize = 64 << 10;
@@ -256,12 +258,12 @@ fn bad_input(context: &Context) -> Verdict {
     let (_, request) = rejected(gl.import_memory(foreign), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let request = resized(request, size);
     let Ok(fd) = request.into_handle().into_fd() else {
-        return Err(Stop::Failed("the exporter returned no descriptor".into()));
+        return Err(Stop::failed("the exporter returned no descriptor".into()));
     };
     let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
     let (_, request) = rejected(gl.import_memory(request), &[ErrorKind::Unsupported], "a dma-buf")?;
     let Ok(fd) = request.into_handle().into_fd() else {
-        return Err(Stop::Failed("the request did not come back".into()));
+        return Err(Stop::failed("the request did not come back".into()));
     };
     works(context, request::memory(MemoryHandle::OpaqueFd(fd), size))?;
 

@@ -11,10 +11,12 @@ use gpu_interop::vulkan::{
 use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
 use super::{BRIEF, keeps_waiting};
+use crate::context::Context;
+use crate::ensure;
 use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
 use crate::image::compare;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure};
 
 scenarios! {
     all need [exporter Vulkan];
@@ -102,7 +104,7 @@ impl<'a> ThreeWay<'a> {
     /// then.
     fn warm_up(&self, buffer: &MappedBuffer, size: u64) -> Verdict {
         self.increment.run(&self.stream, buffer, size)?;
-        Ok(self.stream.synchronize_timeout(PATIENCE)?)
+        Ok(self.stream.synchronize_timeout(WAIT_TIMEOUT)?)
     }
 
     /// Checks in the first round that nothing runs, opens the gate, and waits for the last submission.
@@ -114,11 +116,11 @@ impl<'a> ThreeWay<'a> {
             ensure!(!last.is_finished(), "Vulkan did not wait for OpenGL");
         }
         self.gate.open()?;
-        last.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed(format!("round {round}: Vulkan timed out waiting for OpenGL")),
+        last.wait(WAIT_TIMEOUT).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::failed(format!("round {round}: Vulkan timed out waiting for OpenGL")),
             _ => error.into(),
         })?;
-        Ok(self.stream.synchronize_timeout(PATIENCE)?)
+        Ok(self.stream.synchronize_timeout(WAIT_TIMEOUT)?)
     }
 }
 
@@ -316,7 +318,7 @@ fn semaphore_vulkan(context: &Context) -> Verdict {
             recording.copy(buffer, PART, &target, 0, PART)?;
             recording.release(buffer)
         })?;
-        last.wait(PATIENCE)?;
+        last.wait(WAIT_TIMEOUT)?;
         target.read(0, &mut found)?;
         all_words(&found, word, &format!("round {round}: OpenGL's copy for Vulkan"))?;
     }

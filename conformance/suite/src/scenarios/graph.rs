@@ -4,10 +4,11 @@ use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffe
 use gpu_interop_kernels::INCREMENT;
 
 use super::{expect_error, keeps_waiting};
-use crate::context::import_on;
+use crate::context::{Context, import_on};
+use crate::ensure_eq;
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure_eq};
 
 scenarios! {
     all need [Graphs];
@@ -51,7 +52,7 @@ fn copies(context: &Context) -> Verdict {
     for round in 0..5 {
         from_side.put(pattern)?;
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         to_side.verify(pattern, &format!("launch {round}"))?;
         pattern = pattern.other();
     }
@@ -70,7 +71,7 @@ fn fills(context: &Context) -> Verdict {
     let stream = context.stream()?;
     for launch in 0..3 {
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.verify_all(byte, &format!("launch {launch}"))?;
         buffer.write(0, &[0; SIZE])?;
     }
@@ -95,7 +96,7 @@ fn kernel(context: &Context) -> Verdict {
     for launch in 0..launches {
         graph.launch(&streams[launch % 2])?;
     }
-    streams.iter().try_for_each(|stream| stream.synchronize_timeout(PATIENCE))?;
+    streams.iter().try_for_each(|stream| stream.synchronize_timeout(WAIT_TIMEOUT))?;
     graph.close()?;
     let found = buffer.contents()?;
     let expected = u32::try_from(3 * launches).unwrap_or(0).to_ne_bytes();
@@ -121,7 +122,7 @@ fn words(context: &Context) -> Verdict {
         keeps_waiting(&stream, WATCH, format_args!("launch {launch} did not wait for its word"))?;
         buffer.verify_all(0, "behind a wait that is not met")?;
         gate_side.write(0, &1_u32.to_ne_bytes())?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.verify_all(byte, "behind the wait")?;
         let mut word = [0; 4];
         gate_side.read(4, &mut word)?;
@@ -140,12 +141,12 @@ fn in_order(context: &Context) -> Verdict {
         graph.launch(&stream)?;
         stream.fill(&mapped, !byte)?;
         if launch % 10 == 0 {
-            stream.synchronize_timeout(PATIENCE)?;
+            stream.synchronize_timeout(WAIT_TIMEOUT)?;
             copied_side.verify_all(byte, "the graph's copy between two fills")?;
             buffer.verify_all(!byte, "the fill behind the graph")?;
         }
     }
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn keeps_objects(context: &Context) -> Verdict {
@@ -162,7 +163,7 @@ fn keeps_objects(context: &Context) -> Verdict {
     for launch in 0..3 {
         from_side.put(pattern)?;
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         to_side.verify(pattern, &format!("launch {launch} after all that the graph uses was dropped"))?;
         pattern = pattern.other();
     }
@@ -181,7 +182,7 @@ fn dropped_pending(context: &Context) -> Verdict {
     std::thread::sleep(WATCH);
     buffer.verify_all(0, "the launch is behind a wait")?;
     gate_side.write(0, &1_u32.to_ne_bytes())?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(byte, "the launch of a graph that was dropped meanwhile")
 }
 
@@ -204,7 +205,7 @@ fn device_works_on(context: &Context) -> Verdict {
             // The device's objects may be used from any thread.
             std::thread::scope(|scope| match scope.spawn(works).join() {
                 Ok(worked) => worked,
-                Err(_) => Err(Stop::Failed("the other thread panicked".into())),
+                Err(_) => Err(Stop::failed("the other thread panicked".into())),
             })
         });
         stream.copy(to.slice(4096..)?, from.slice(4096..)?)
@@ -215,7 +216,7 @@ fn device_works_on(context: &Context) -> Verdict {
     from_side.put(pattern.other())?;
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     to_side.verify(pattern.other(), "the graph's copy")
 }
 
@@ -247,7 +248,7 @@ fn refusals(context: &Context) -> Verdict {
     buffer.verify_all(0, "nothing was launched")?;
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(byte, "the fill that was recorded behind the rejected calls")
 }
 
@@ -264,12 +265,12 @@ fn abandoned(context: &Context) -> Verdict {
     let (buffer, mapped) = context.zeroed(SIZE)?;
     give_up(context.device(), &mapped)?;
     let stream = context.stream()?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(0, "a recording that was given up")?;
     let byte = context.pattern().byte(3);
     let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
     graph.launch(&stream)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(byte, "the recording after it")
 }
 
@@ -283,7 +284,7 @@ fn cycles(context: &Context) -> Verdict {
         let byte = context.pattern().byte(u64::from(cycle));
         let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         if cycle % 100 == 0 {
             buffer.verify_all(byte, "the graph's fill")?;
         }

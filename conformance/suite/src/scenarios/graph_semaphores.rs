@@ -6,8 +6,10 @@ use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
 use super::semaphore_misuse::{import_binary, import_timeline};
 use super::{expect_error, keeps_waiting};
+use crate::context::Context;
+use crate::outcome::{Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [GraphSemaphores];
@@ -57,11 +59,11 @@ fn binary(context: &Context) -> Verdict {
         graph.launch(&stream)?;
         from_side.put(pattern)?;
         ready_side.signal(0)?;
-        ensure!(done_side.wait(0, PATIENCE)?, "launch {launch} was not signalled");
+        ensure!(done_side.wait(0, WAIT_TIMEOUT)?, "launch {launch} was not signalled");
         to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn timeline(context: &Context) -> Verdict {
@@ -82,7 +84,7 @@ fn timeline(context: &Context) -> Verdict {
         graph.launch(&stream)?;
         from_side.put(pattern)?;
         exported.signal(ready)?;
-        ensure!(exported.wait(done, PATIENCE)?, "launch {launch} did not signal {done}");
+        ensure!(exported.wait(done, WAIT_TIMEOUT)?, "launch {launch} did not signal {done}");
         to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
@@ -102,7 +104,7 @@ fn orders(context: &Context) -> Verdict {
     graph.launch(&stream)?;
     keeps_waiting(&stream, WATCH, "a wait for 7 was met by 5")?;
     exported.signal(7)?;
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn enqueued_keep_theirs(context: &Context) -> Verdict {
@@ -114,11 +116,11 @@ fn enqueued_keep_theirs(context: &Context) -> Verdict {
     graph.launch(&stream)?;
     graph.set_signals(0, &[timeline.signal_value(9)])?;
     gate_side.signal(1)?;
-    ensure!(exported.wait(1, PATIENCE)?, "the launch did not signal");
-    stream.synchronize_timeout(PATIENCE)?;
+    ensure!(exported.wait(1, WAIT_TIMEOUT)?, "the launch did not signal");
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure!(!exported.wait(2, Duration::ZERO)?, "the launch signalled a value that it was given after it was enqueued");
     graph.launch(&stream)?;
-    ensure!(exported.wait(9, PATIENCE)?, "the next launch did not signal the new value");
+    ensure!(exported.wait(9, WAIT_TIMEOUT)?, "the next launch did not signal the new value");
     Ok(())
 }
 
@@ -136,7 +138,7 @@ fn small_fill(context: &Context) -> Verdict {
         graph.launch(&first)?;
         second.wait(&[timeline.wait_value(2 * round)])?;
         second.copy(&copied, &mapped)?;
-        second.synchronize_timeout(PATIENCE)?;
+        second.synchronize_timeout(WAIT_TIMEOUT)?;
         copied_side.read(0, &mut found)?;
         let old = found.iter().filter(|found| **found != byte).count();
         ensure_eq!(old, 0, "bytes that the fill of round {round} had not reached when its signal came");
@@ -157,9 +159,9 @@ fn batches(context: &Context) -> Verdict {
     graph.launch(&stream)?;
     graph.set_signals(0, &of_second)?;
     graph.launch(&stream)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     for (index, ((exported, _), value)) in first.iter().chain(&second).zip(values.iter().cycle()).enumerate() {
-        ensure!(exported.wait(*value, PATIENCE)?, "semaphore {index} was not signalled");
+        ensure!(exported.wait(*value, WAIT_TIMEOUT)?, "semaphore {index} was not signalled");
         ensure!(!exported.wait(value + 1, Duration::ZERO)?, "semaphore {index} is past {value}");
     }
     Ok(())
@@ -177,7 +179,7 @@ fn backwards(context: &Context) -> Verdict {
     expect_error(graph.launch(&stream), ErrorKind::InvalidArgument, "a launch that signals less")?;
     graph.set_signals(0, &[timeline.signal_value(7)])?;
     graph.launch(&stream)?;
-    ensure!(exported.wait(7, PATIENCE)?, "the launch with another value did not signal");
+    ensure!(exported.wait(7, WAIT_TIMEOUT)?, "the launch with another value did not signal");
     Ok(())
 }
 
@@ -208,7 +210,7 @@ fn refusals(context: &Context) -> Verdict {
     expect_error(graph.set_signals(0, &[timeline.signal()]), invalid, "a binary signal of a timeline")?;
     let stream = context.stream()?;
     graph.launch(&stream)?;
-    ensure!(exported.wait(1, PATIENCE)?, "the recorded signal did not come");
+    ensure!(exported.wait(1, WAIT_TIMEOUT)?, "the recorded signal did not come");
     ensure!(!exported.wait(2, Duration::ZERO)?, "a rejected signal took effect");
     Ok(())
 }
@@ -221,11 +223,11 @@ fn keeps_semaphores(context: &Context) -> Verdict {
     timeline.close()?;
     context.device().collect();
     graph.launch(&stream)?;
-    ensure!(exported.wait(1, PATIENCE)?, "a semaphore that was closed was not signalled by the graph");
+    ensure!(exported.wait(1, WAIT_TIMEOUT)?, "a semaphore that was closed was not signalled by the graph");
     graph.set_signals(0, &[later.signal_value(1)])?;
     later.close()?;
     context.device().collect();
     graph.launch(&stream)?;
-    ensure!(later_side.wait(1, PATIENCE)?, "a semaphore that the graph was given later was not signalled");
+    ensure!(later_side.wait(1, WAIT_TIMEOUT)?, "a semaphore that the graph was given later was not signalled");
     Ok(())
 }

@@ -6,14 +6,13 @@ use super::{
     capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
     image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map,
     memory, process, property, reset, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream,
-    threads, timeline, two_devices, video,
+    threads, timeline, video,
 };
 #[cfg(windows)]
 use super::{d3d, import_win32};
 #[cfg(unix)]
-use super::{gl, gl_order, import_fd, import_fd_stress, misbehaviour};
-use crate::Scenario;
-use crate::scenario::Role;
+use super::{gl, gl_order, import_fd, misbehaviour};
+use crate::scenario::{Role, Scenario};
 
 /// The scenarios whose ids have one prefix.
 pub(crate) struct Group {
@@ -30,7 +29,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "identity",
         about: "Identity of the device: stable, and equal to the exporter's.",
-        tables: &[identity::SCENARIOS, two_devices::SCENARIOS],
+        tables: &[identity::SCENARIOS],
     },
     Group {
         name: "capability",
@@ -49,14 +48,10 @@ pub(crate) const GROUPS: &[Group] = &[
         tables: &[
             #[cfg(unix)]
             import_fd::SCENARIOS,
-            #[cfg(unix)]
-            import_fd_stress::SCENARIOS,
             #[cfg(windows)]
             import_win32::ownership::SCENARIOS,
             #[cfg(windows)]
             import_win32::other_objects::SCENARIOS,
-            #[cfg(windows)]
-            import_win32::sizes::SCENARIOS,
             #[cfg(windows)]
             import_win32::names::SCENARIOS,
             #[cfg(windows)]
@@ -138,7 +133,6 @@ pub(crate) const GROUPS: &[Group] = &[
             timeline::dropped::SCENARIOS,
             timeline::process::SCENARIOS,
             timeline::reset::SCENARIOS,
-            timeline::abandoned::SCENARIOS,
             timeline::failure::SCENARIOS,
             timeline::misuse::SCENARIOS,
             timeline::misuse::WITHOUT_DEVICE,
@@ -156,29 +150,14 @@ pub(crate) const GROUPS: &[Group] = &[
         name: "misbehaviour",
         about: "Bad input that NVIDIA's driver was measured to accept, to mishandle, or to crash on. The \
                 driver alone is only recorded; the library must reject or survive the same input.",
-        tables: &[
-            misbehaviour::descriptor::SCENARIOS,
-            misbehaviour::import::SCENARIOS,
-            misbehaviour::mapping::SCENARIOS,
-            misbehaviour::native::SCENARIOS,
-            misbehaviour::sort::SCENARIOS,
-            misbehaviour::semaphore::SCENARIOS,
-            misbehaviour::dma_buf::SCENARIOS,
-        ],
+        tables: &[misbehaviour::memory::SCENARIOS, misbehaviour::semaphores::SCENARIOS],
     },
     #[cfg(target_os = "linux")]
     Group {
         name: "nvsci",
         about: "Buffers and synchronisation objects of NVIDIA's embedded systems: attribute lists, \
                 reconciliation, fences. Not run on hardware yet.",
-        tables: &[
-            nvsci::buffer::SCENARIOS,
-            nvsci::image::SCENARIOS,
-            nvsci::sync::SCENARIOS,
-            nvsci::fence::SCENARIOS,
-            nvsci::refusal::SCENARIOS,
-            nvsci::leaks::SCENARIOS,
-        ],
+        tables: &[nvsci::memory::SCENARIOS, nvsci::sync::SCENARIOS, nvsci::misuse::SCENARIOS],
     },
     #[cfg(windows)]
     Group {
@@ -186,15 +165,11 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "Direct3D 11 and 12 as the exporter: heaps, resources, fences and keyed mutexes by NT handle, \
                 KMT handle and name. Windows only; not run on hardware yet.",
         tables: &[
-            d3d::memory12::SCENARIOS,
-            d3d::texture12::SCENARIOS,
-            d3d::video11::SCENARIOS,
-            d3d::video12::SCENARIOS,
+            d3d::resources12::SCENARIOS,
+            d3d::video::SCENARIOS,
             d3d::fence::SCENARIOS,
-            d3d::memory11::SCENARIOS,
-            d3d::keyed_mutex::SCENARIOS,
-            d3d::refusal::SCENARIOS,
-            d3d::leaks::SCENARIOS,
+            d3d::resources11::SCENARIOS,
+            d3d::misuse::SCENARIOS,
         ],
     },
     Group {
@@ -259,10 +234,8 @@ pub(crate) const GROUPS: &[Group] = &[
         tables: &[
             #[cfg(unix)]
             property::import::SCENARIOS,
-            property::buffer::SCENARIOS,
-            property::image::SCENARIOS,
+            property::memory::SCENARIOS,
             property::objects::SCENARIOS,
-            property::semaphore::SCENARIOS,
         ],
     },
 ];

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::outcome::join;
-use crate::{Verdict, ensure};
+use crate::ensure;
+use crate::outcome::{Verdict, join};
 
 const DURATION: Duration = Duration::from_millis(500);
 /// The time limit for enough checks on a busy machine.

@@ -3,11 +3,14 @@
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
 use gpu_interop::vulkan::{HeadlessContext, OwnedSemaphore, SharedHeap, SharedHeapBuffer, SharedHeapOptions};
 
-use super::expect_invalid;
-use super::{BRIEF, keeps_waiting};
+use super::{BRIEF, expect_invalid, keeps_waiting};
+use crate::context::Context;
+use crate::gate::Gate;
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, Gate, PATIENCE, Pattern, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [exporter Heaps];
@@ -34,7 +37,7 @@ const BLOCK: u64 = 1 << 20;
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 fn heap(context: &Context, block_size: u64) -> Verdict<SharedHeap> {
@@ -150,7 +153,7 @@ fn free_while_work_is_pending(context: &Context) -> Verdict {
         other.write(&another, &context.pattern().bytes(0, usize::try_from(BLOCK)?))?;
         keeps_waiting(&stream, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         context.pattern().verify(0, &get(vulkan, &another)?, &format!("round {round}, after the late fill"))?;
         heap.collect();
         ensure_eq!(heap.usage().buffers, 1, "buffers once the work has completed");

@@ -3,18 +3,18 @@
 use std::fmt::Debug;
 
 use gpu_interop::{
-    Device, DeviceIdentity, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, SemaphoreHandleKind,
-    Uuid,
+    Device, DeviceIdentity, ErrorKind, ExportableMemory, Feature, IdentityMatch, MappedBuffer, MemoryHandleKind,
+    MemoryImport, SemaphoreHandleKind, Stream, Uuid, WaitCondition,
 };
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::import_request::{SIZE, prepared, resized, somewhere_else, works};
-use super::{expect_error, rejected};
-use crate::outcome::join;
+use super::{expect_error, keeps_waiting, rejected};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH, join};
 use crate::scenario::scenarios;
-use crate::{Context, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "identity.stable", None, "The device's identity is the same at every query and in the backend's list.", stable;
@@ -39,6 +39,9 @@ scenarios! {
         "8 threads that open the device at once find the same identity and capabilities.", capability_threads;
     "capability.other_systems", None,
         "Handle kinds of another operating system are unsupported, with a reason.", other_systems;
+    "identity.second_device_pending", None,
+        "Mappings of two devices with pending work are dropped by other threads; all work completes, and nothing hangs.",
+        pending, needs [second device, ExportableMemory, StreamMemoryOperations32];
 }
 
 fn stable(context: &Context) -> Verdict {
@@ -58,7 +61,7 @@ fn json(context: &Context) -> Verdict {
 }
 
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, what: &str) -> Verdict {
-    let failed = |error: serde_json::Error| Stop::Failed(error.to_string());
+    let failed = |error: serde_json::Error| Stop::failed(error.to_string());
     let text = serde_json::to_string(value).map_err(failed)?;
     let back: T = serde_json::from_str(&text).map_err(failed)?;
     ensure_eq!(&back, value, "{what} after {text}");
@@ -123,7 +126,7 @@ pub(super) fn open_second(context: &Context) -> Verdict<Device> {
     let listed = context.backend().devices()?;
     let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {
         let count = listed.len();
-        return Err(Stop::Unsupported(format!("needs two devices that differ; the backend lists {count}")));
+        return Err(Stop::unsupported(format!("needs two devices that differ; the backend lists {count}")));
     };
     let second = Device::open(context.backend(), ordinal)?;
     ensure_eq!(second.identity(), &listed[ordinal], "the second device");
@@ -211,5 +214,84 @@ fn other_systems(context: &Context) -> Verdict {
         checked += 1;
     }
     ensure!(checked > 0, "no kind of another system was checked");
+    Ok(())
+}
+
+const BUFFER_SIZE: u64 = 64 << 10;
+
+/// The objects of one device: its own memory, imported into itself.
+struct Side {
+    /// Read after the import has ended.
+    memory: ExportableMemory,
+    gate: MappedBuffer,
+    stream: Stream,
+    /// Opens the gate.
+    opener: Stream,
+    value: u8,
+}
+
+/// A device's own memory, imported and mapped.
+fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
+    let memory = device.allocate_exportable(BUFFER_SIZE)?;
+    let request = request::memory(memory.export()?, memory.size()).exported_by(device.identity().clone());
+    let mapped = device.import_memory(request)?.map_buffer(0..BUFFER_SIZE)?;
+    Ok((memory, mapped))
+}
+
+impl Side {
+    /// With a fill pending on the first of the returned mappings.
+    fn with_pending_work(device: &Device, value: u8) -> Verdict<(Self, [MappedBuffer; 2])> {
+        let ((memory, busy), (_, idle), (_, gate)) = (import(device)?, import(device)?, import(device)?);
+        let (stream, opener) = (device.create_stream()?, device.create_stream()?);
+        for mapped in [&busy, &idle, &gate] {
+            opener.fill(mapped, 0)?;
+        }
+        opener.synchronize_timeout(WAIT_TIMEOUT)?;
+        stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+        stream.fill(&busy, value)?;
+        Ok((Self { memory, gate, stream, opener, value }, [busy, idle]))
+    }
+
+    fn open(&self) -> Verdict {
+        Ok(self.opener.write_value_u32(self.gate.slice(..4)?, 1)?)
+    }
+
+    fn verify(&self, what: &str) -> Verdict {
+        self.stream.synchronize_timeout(WAIT_TIMEOUT)?;
+        let mut found = vec![0; 64 << 10];
+        self.opener.read(self.memory.slice(..BUFFER_SIZE)?, &mut found)?;
+        let wrong = found.iter().position(|byte| *byte != self.value);
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of {BUFFER_SIZE} is not the pending fill's");
+        Ok(())
+    }
+}
+
+fn pending(context: &Context) -> Verdict {
+    let first = context.device();
+    let second = open_second(context)?;
+    for device in [first, &second] {
+        for feature in [Feature::ExportableMemory, Feature::StreamMemoryOperations32] {
+            if let Some(reason) = device.capabilities().feature(feature).reason() {
+                return Err(Stop::unsupported(format!("{feature}: {reason}")));
+            }
+        }
+    }
+    for round in 0..4_u8 {
+        let (one, dropped) = Side::with_pending_work(first, 0x10 + round)?;
+        let (other, also_dropped) = Side::with_pending_work(&second, 0x20 + round)?;
+        let sides = if round % 2 == 0 { [&one, &other] } else { [&other, &one] };
+        std::thread::scope(|scope| -> Verdict {
+            // A driver that waits for its streams before it frees blocks only these two.
+            scope.spawn(move || drop(dropped));
+            scope.spawn(move || drop(also_dropped));
+            // Opened even after a failure: the threads end only if the gates open.
+            let what = format!("round {round}: a stream did not wait");
+            let waited = sides.map(|side| keeps_waiting(&side.stream, WATCH / 2, &what));
+            let opened = sides.map(Side::open);
+            opened.into_iter().chain(waited).collect()
+        })?;
+        one.verify(&format!("round {round}, the first device"))?;
+        other.verify(&format!("round {round}, the second device"))?;
+    }
     Ok(())
 }

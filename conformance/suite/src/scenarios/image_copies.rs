@@ -4,9 +4,13 @@ use gpu_interop::{ArrayShape, ChannelType, PitchedTexels, Stream};
 
 use super::semaphore_misuse::import_timeline;
 use super::{BRIEF, keeps_waiting};
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, Texels, compare, plain_format};
+use crate::outcome::{Verdict, WAIT_TIMEOUT};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, ImageSpec, PATIENCE, Pattern, Verdict, ensure};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
@@ -195,7 +199,7 @@ fn frames(context: &Context) -> Verdict {
         keeps_waiting(&stream, BRIEF, format_args!("frame {frame}: the device did not wait"))?;
         input.exported.write_all(pattern)?;
         ready.signal(frame)?;
-        ensure!(done.wait(frame, PATIENCE)?, "frame {frame} did not come back");
+        ensure!(done.wait(frame, WAIT_TIMEOUT)?, "frame {frame} did not come back");
         output.exported.verify_all(pattern, &format!("frame {frame}"))?;
         pattern = pattern.other();
     }

@@ -1,12 +1,16 @@
 //! Images of every format, every byte in both directions.
 
-use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat, ash::vk};
+use gpu_interop::vulkan::ash::vk;
+use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
 use gpu_interop::{ArrayShape, ChannelType as T, ErrorKind};
 
 use super::expect_error;
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, for_each, plain_format};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::{Context, ImageSpec, Verdict, ensure};
 
 scenarios! {
     "image_format.uint8", Any, "Images of 1, 2 and 4 channels of 8-bit unsigned integers go both ways.",

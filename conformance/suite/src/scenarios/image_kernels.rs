@@ -3,9 +3,12 @@
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
 use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType as T, ReadMode, TextureDesc};
 
+use crate::context::Context;
+use crate::exporter::ImageSpec;
 use crate::image::{ImageKernels, SharedImage, compare, make_finite, plain_format};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::{Context, ImageSpec, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images, Kernels];

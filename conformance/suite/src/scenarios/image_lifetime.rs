@@ -3,11 +3,14 @@
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
 use super::keeps_waiting;
+use crate::context::Context;
 use crate::device_memory::DeviceMemory;
+use crate::exporter::ImageSpec;
+use crate::gate::Gate;
 use crate::image::{ImageKernels, SharedImage, plain_format};
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, Gate, ImageSpec, PATIENCE, Stop, Verdict, WATCH};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
@@ -21,11 +24,11 @@ scenarios! {
     "image_lifetime.mapped_twice", Any, "An image mapped twice is the same memory; each mapping ends by itself.",
         mapped_twice;
     "image_lifetime.100_cycles", Any, "100 imports, mappings, copies and frees of images leak nothing.", cycles, within(60);
-    // Alone: processes that start or end change the free memory of the GPU by more than the bound.
+    // Exclusive: processes that start or end change the free memory of the GPU by more than the bound.
     "image_lifetime.device_memory", Any,
         "1,000 images are imported and mapped, each level taken twice, written, read and closed; the device's free memory is \
          as before.",
-        device_memory, needs [driver FreeMemory], alone, within(120),
+        device_memory, needs [driver FreeMemory], exclusive, within(120),
         mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel");
 }
 
@@ -85,7 +88,7 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     buffer.read(0, &mut found)?;
     before.verify(0, &found, "the target while the stream waits")?;
     gate.open()?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.read(0, &mut found)?;
     there.verify(0, &found, "the copy from the dropped image")
 }

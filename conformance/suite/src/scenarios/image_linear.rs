@@ -3,9 +3,13 @@
 use gpu_interop::{ArrayShape, ChannelType, ErrorKind, MappedBuffer, PitchedTexels, Stream};
 
 use super::expect_error;
+use crate::context::Context;
+use crate::exporter::{ExportedImage, ImageSpec, Placement, Tiling};
 use crate::image::{SharedImage, both_ways, for_each, plain_format};
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::{self, Pattern};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Stop, Tiling, Verdict, ensure, ensure_eq, pattern};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [MappedBuffer, exporter Images];
@@ -188,7 +192,7 @@ fn optimal_is_no_buffer(context: &Context) -> Verdict {
         let optimal = context.exporter()?.image(ImageSpec { offset, ..spec })?;
         let request = optimal.import_request()?;
         let Some(start) = request.image().map(|image| image.offset) else {
-            return Err(Stop::Failed("the request lacks the image".into()));
+            return Err(Stop::failed("the request lacks the image".into()));
         };
         let memory = context.device().import_memory(request)?;
         let size = memory.size();

@@ -6,9 +6,12 @@ use gpu_interop::{
 };
 
 use super::expect_invalid;
+use crate::context::Context;
+use crate::exporter::{ExportedImage, ImageSpec};
 use crate::image::{SharedImage, plain_format};
+use crate::outcome::Verdict;
+use crate::request;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedImage, ImageSpec, Verdict, request};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];

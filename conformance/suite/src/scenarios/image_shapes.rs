@@ -2,9 +2,12 @@
 
 use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType};
 
+use crate::context::Context;
+use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, plain_format};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::{Context, ImageSpec, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];

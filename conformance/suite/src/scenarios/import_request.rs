@@ -11,9 +11,12 @@ use gpu_interop::{
 };
 
 use super::{rejected, rejected_before_driver};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
 use crate::leak_check::{keeps_descriptors, leak_check};
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "import.size_zero", Any, "A size of 0 is rejected; the handle works afterwards.", size_zero,
@@ -166,7 +169,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
 fn nvsci(context: &Context) -> Verdict {
     let kind = gpu_interop::MemoryHandleKind::NvSciBuf;
     if context.device().capabilities().memory(kind).is_supported() {
-        return Err(Stop::Skipped("the device imports NvSci objects, as `nvsci.*` shows".into()));
+        return Err(Stop::skipped("the device imports NvSci objects, as `nvsci.*` shows".into()));
     }
     // SAFETY: the object is never dereferenced: the device does not import this kind.
     let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };

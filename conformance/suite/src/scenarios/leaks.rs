@@ -3,25 +3,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::context::Context;
 use crate::device_memory::DeviceMemory;
-use crate::leak_check::leak_check;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::{Context, ResourceSnapshot, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
-    // Drivers hold a lock during each import, for which busy processes would wait, and this one for theirs.
     "leak.10000_cycles", Any,
         "10,000 cycles of import, map, verify and close leave descriptors and mappings equal and memory within 4 MiB.",
-        ten_thousand_cycles, alias("accounting.10000_cycles"), counts_resources, beside_waiting, within(120);
-    // Alone: processes that start or end change the free memory of the GPU by more than the bound.
+        ten_thousand_cycles, counts_resources, within(120);
+    // Exclusive: processes that start or end change the free memory of the GPU by more than the bound.
     "leak.device_memory", Any,
         "1,000 exported allocations are imported, mapped, read and closed; the device's free memory is as before.",
-        device_memory, alias("accounting.device_memory"), needs [driver FreeMemory], alone, within(120),
+        device_memory, needs [driver FreeMemory], exclusive, within(120),
         mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel");
     "leak.streams", None, "1,000 streams, created, used and closed, leave descriptors, mappings and memory as before.",
-        streams, alias("accounting.streams"), needs [HostFunctions];
+        streams, needs [HostFunctions];
     "leak.events", None, "200,000 events, created, recorded and closed, leave descriptors, mappings and memory as before.",
-        events, alias("accounting.events");
+        events;
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {

@@ -5,12 +5,14 @@ use std::time::Instant;
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::{BRIEF, keeps_waiting};
-use crate::context::import_on;
-use crate::leak_check::leak_check;
+use crate::context::{Context, import_on};
+use crate::exporter::ExportedBuffer;
+use crate::gate::Gate;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{
-    Context, ExportedBuffer, Gate, PATIENCE, PROMPT, Pattern, ResourceSnapshot, Verdict, WATCH, ensure, ensure_eq,
-};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "lifetime.every_drop_order", Any,
@@ -22,13 +24,13 @@ scenarios! {
     "lifetime.device_dropped_first", Any, "Objects outlive the device that they were created on.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,
         "A mapping dropped with pending work is written as enqueued, and freed afterwards.", drop_with_work_pending,
-        needs [StreamMemoryOperations32], mostly_waits;
+        needs [StreamMemoryOperations32];
     "lifetime.free_while_a_stream_waits", Any,
         "Dropping unused objects while a stream has a pending external wait does not block; all are freed afterwards.",
-        free_while_a_stream_waits, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
+        free_while_a_stream_waits, needs [StreamMemoryOperations32], last_in_process;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], last_in_process;
 }
 
 const SIZE: usize = 64 << 10;
@@ -161,7 +163,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         keeps_waiting(&stream, watch, format_args!("round {round}: the stream did not wait"))?;
         buffer.verify(context.pattern(), "the data while the stream waits")?;
         gate.open()?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.verify_all(0x77, &format!("round {round}: the dropped mapping's fill did not arrive"))
     })
 }
@@ -178,20 +180,20 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
         let exports = context.has(Feature::ExportableMemory);
         let exportable = exports.then(|| device.allocate_exportable(SIZE as u64)).transpose()?;
         let kernels = context.kernels().ok();
-        other.synchronize_timeout(PATIENCE)?;
+        other.synchronize_timeout(WAIT_TIMEOUT)?;
         gate.close(&waiting)?;
         waiting.fill(&target, 0x77)?;
         // A driver may wait for every stream before it frees, and only this thread opens the gate.
         let start = Instant::now();
         drop((mapped, exportable, kernels));
         drop(device.create_stream()?);
-        other.synchronize_timeout(PATIENCE)?;
+        other.synchronize_timeout(WAIT_TIMEOUT)?;
         device.collect();
         let taken = start.elapsed();
         ensure!(taken < PROMPT, "round {round}: the release took {taken:?}");
         keeps_waiting(&waiting, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
-        waiting.synchronize_timeout(PATIENCE)?;
+        waiting.synchronize_timeout(WAIT_TIMEOUT)?;
         exported.verify_all(0x77, &format!("round {round}: the fill behind the wait did not arrive"))
     })
 }
@@ -226,6 +228,6 @@ fn drop_a_device(
     // The context's own device is not affected.
     let (stream, mapped) = other.insert((context.stream()?, context.import(gate_buffer)?));
     stream.fill(&*mapped, 0x33)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     gate_buffer.verify_all(0x33, "the other device does not work any more")
 }

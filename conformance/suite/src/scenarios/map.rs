@@ -3,8 +3,11 @@
 use gpu_interop::{ErrorKind, Feature, WaitCondition};
 
 use super::expect_error;
+use crate::context::Context;
+use crate::exporter::BufferSpec;
+use crate::outcome::{Verdict, WAIT_TIMEOUT};
 use crate::scenario::scenarios;
-use crate::{BufferSpec, Context, PATIENCE, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "map.size_zero", Any, "A mapping of 0 bytes is rejected; other mappings still work.", size_zero;
@@ -184,7 +187,7 @@ fn work_at_offsets(context: &Context) -> Verdict {
         if words {
             stream.wait_value_u32(other.slice(..4)?, 0x0403_0201, WaitCondition::Equal)?;
             stream.write_value_u32(mapped.slice(..4)?, 0x0807_0605)?;
-            stream.synchronize_timeout(PATIENCE)?;
+            stream.synchronize_timeout(WAIT_TIMEOUT)?;
             expected[here.start..here.start + 4].copy_from_slice(&0x0807_0605_u32.to_ne_bytes());
             check(&expected, &what("a wait for a word and a write of one, the first"))?;
         }

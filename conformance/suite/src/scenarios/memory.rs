@@ -3,10 +3,13 @@
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
+use crate::context::Context;
+use crate::exporter::{BufferSpec, Placement};
 use crate::image::for_each;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{BufferSpec, Context, Placement, Stop, Verdict, ensure, ensure_eq, pattern};
+use crate::{ensure, ensure_eq, pattern};
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",
@@ -214,7 +217,7 @@ fn two_devices(context: &Context) -> Verdict {
     // The two devices are the same hardware, but their objects must not be mixed.
     match stream_here.fill(&there, 0) {
         Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
-        other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),
+        other => return Err(Stop::failed(format!("a stream took memory of another device: {other:?}"))),
     }
     buffer.verify(pattern, "the data after the rejected fill")
 }
@@ -223,7 +226,7 @@ fn many_imports(context: &Context) -> Verdict {
     const COUNT: u32 = 200;
     let limit = handle_limit();
     if limit < 2000 {
-        return Err(Stop::Skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
+        return Err(Stop::skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
     }
     let stream = context.stream()?;
     let mut live = Vec::new();

@@ -24,8 +24,6 @@ mod image_misuse;
 mod image_shapes;
 #[cfg(unix)]
 mod import_fd;
-#[cfg(unix)]
-mod import_fd_stress;
 mod import_request;
 #[cfg(windows)]
 mod import_win32;
@@ -49,7 +47,6 @@ mod size;
 mod stream;
 mod threads;
 mod timeline;
-mod two_devices;
 mod video;
 
 use std::fmt;
@@ -57,10 +54,10 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ImportError, Stream};
 
-use crate::{PROMPT, Stop, Verdict};
-
 pub(crate) use groups::{GROUPS, Group, roles, standard};
 pub(crate) use not_covered::NOT_COVERED;
+
+use crate::outcome::{PROMPT, Stop, Verdict};
 
 /// The error of a call that must fail with one of `kinds`, and the returned request.
 fn rejected<T, R: std::fmt::Debug>(
@@ -69,7 +66,7 @@ fn rejected<T, R: std::fmt::Debug>(
     what: &str,
 ) -> Verdict<(gpu_interop::Error, R)> {
     match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Ok(_) => Err(Stop::failed(format!("{what} was accepted"))),
         Err(failure) => {
             expect_kind(failure.error(), kinds, what)?;
             Ok(failure.into_parts())
@@ -91,7 +88,7 @@ fn rejected_before_driver<T, R: std::fmt::Debug>(
 /// The error of a call that must fail with this kind.
 fn expect_error<T>(result: gpu_interop::Result<T>, kind: ErrorKind, what: &str) -> Verdict<gpu_interop::Error> {
     match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Ok(_) => Err(Stop::failed(format!("{what} was accepted"))),
         Err(error) => {
             expect_kind(&error, &[kind], what)?;
             Ok(error)
@@ -110,7 +107,8 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
     if kinds.contains(&error.kind()) {
         return Ok(());
     }
-    Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
+    Err(Stop::failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind()))
+        .with_error(error))
 }
 
 /// A short time to watch a stream, for many checks in a row.

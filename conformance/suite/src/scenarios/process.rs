@@ -1,17 +1,21 @@
 //! Memory shared with other processes.
 
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::Channel;
 use crate::scenario::{Role, scenarios};
-use crate::{Channel, Context, ExportedBuffer, Stop, Verdict, ensure_eq, system};
+use crate::{ensure_eq, system};
 
 scenarios! {
     "process.import_sent_fd", Any,
         "Another process imports a descriptor that it was sent, verifies every byte and writes back.", import_sent_fd,
-        mirrors("cuda-samples: dmabufInterop, between processes"), mostly_waits;
+        mirrors("cuda-samples: dmabufInterop, between processes");
     "process.exporter_killed", Any,
         "The exporting process is killed during work on its memory: the data stays, reads and writes work.",
-        exporter_killed, mostly_waits;
+        exporter_killed;
     "process.importer_killed", Any,
-        "The importing process is killed during its work: the exporter's memory stays usable.", importer_killed, mostly_waits;
+        "The importing process is killed during its work: the exporter's memory stays usable.", importer_killed;
     "process.handles_not_inherited", Any, "Child processes do not inherit exported descriptors.", handles_not_inherited;
 }
 
@@ -28,7 +32,7 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
     let request = buffer.import_request()?;
     let size = request.size();
     let handle = system::of_memory(request.handle())
-        .ok_or_else(|| Stop::Unsupported("handles of this exporter cannot be sent to another process".into()))?;
+        .ok_or_else(|| Stop::unsupported("handles of this exporter cannot be sent to another process".into()))?;
     channel.send(what, size, &[handle])
 }
 
@@ -83,7 +87,7 @@ fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
 /// Waits for its own termination, for a limited time.
 fn hang() -> Verdict {
     std::thread::sleep(std::time::Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }
 
 fn importer_killed(context: &Context) -> Verdict {
@@ -109,7 +113,7 @@ fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
         stream.fill(&mapped, 0xee)?;
         stream.synchronize()?;
     }
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }
 
 fn handles_not_inherited(context: &Context) -> Verdict {

@@ -9,10 +9,12 @@ use gpu_interop::{
 
 use super::expect_error;
 use crate::backend_under_test::DriverApi;
-use crate::context::import_on;
+use crate::context::{Context, import_on};
+use crate::exporter::ExportedBuffer;
 use crate::other_library::OtherLibrary;
+use crate::outcome::{Verdict, WAIT_TIMEOUT};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, PATIENCE, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [exporter SurvivesReset, driver Reset];
@@ -25,7 +27,7 @@ scenarios! {
         last_in_process;
     "reset.pending", Any,
         "A reset while a stream waits for a word: the wait's device is lost, and dropping everything ends in bounded time.",
-        pending, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
+        pending, needs [StreamMemoryOperations32], last_in_process;
 }
 
 const SIZE: usize = 64 << 10;
@@ -147,17 +149,17 @@ fn pending(context: &Context) -> Verdict {
     // A driver may wait for the stream when it resets the device.
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(crate::WATCH);
+            std::thread::sleep(crate::outcome::WATCH);
             word.write(0, &1_u32.to_ne_bytes())
         });
         other.reset()
     })?;
-    expect_error(objects.stream.synchronize_timeout(PATIENCE), ErrorKind::DeviceLost, "the wait")?;
+    expect_error(objects.stream.synchronize_timeout(WAIT_TIMEOUT), ErrorKind::DeviceLost, "the wait")?;
     other.begin(context.pattern())?;
     let start = Instant::now();
     drop((mapped, objects));
     let taken = start.elapsed();
-    ensure!(taken < PATIENCE, "dropping everything took {taken:?}");
+    ensure!(taken < WAIT_TIMEOUT, "dropping everything took {taken:?}");
     ensure_eq!(word.word(0)?, 1, "the exporter's word");
     works_again(context)?;
     other.end(context.pattern())

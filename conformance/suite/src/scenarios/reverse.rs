@@ -2,9 +2,13 @@
 
 use gpu_interop::ExportableMemory;
 
+use crate::context::Context;
+use crate::exporter::BufferAccess;
 use crate::leak_check::leak_check;
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{BufferAccess, Context, Pattern, Verdict, ensure, request};
+use crate::{ensure, request};
 
 scenarios! {
     all need [ExportableMemory, exporter Imports];

@@ -3,8 +3,11 @@
 use gpu_interop::{ErrorKind, ExternalSemaphore, WaitParams};
 
 use super::{expect_error, expect_kind};
+use crate::context::Context;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedSemaphore, PATIENCE, Stop, Verdict, ensure_eq, request, system};
+use crate::{ensure_eq, request, system};
 
 scenarios! {
     "semaphore.empty_batch", None, "Empty batches of signals and waits are rejected.", empty_batch,
@@ -57,7 +60,7 @@ fn wrong_parameters(context: &Context) -> Verdict {
     let key = WaitParams::Key { key: 1, timeout: None };
     expect_error(stream.wait(&[binary.wait_with(key)]), invalid, "a key acquired from a binary semaphore")?;
     // No rejected call enqueued anything.
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     Ok(())
 }
 
@@ -71,14 +74,14 @@ fn backwards(context: &Context) -> Verdict {
     let batch = [timeline.signal_value(20), timeline.signal_value(15)];
     expect_error(stream.signal(&batch), ErrorKind::InvalidArgument, "a step back within a batch")?;
     stream.signal(&[timeline.signal_value(11)])?;
-    stream.synchronize_timeout(PATIENCE)?;
-    ensure_eq!(exported.wait(11, PATIENCE)?, true, "the value 11 on the exporter's side");
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
+    ensure_eq!(exported.wait(11, WAIT_TIMEOUT)?, true, "the value 11 on the exporter's side");
     ensure_eq!(exported.wait(12, std::time::Duration::from_millis(20))?, false, "a value that was not signalled");
     Ok(())
 }
 
 fn wrong_kind(context: &Context) -> Verdict {
-    let lost = || Stop::Failed("another handle came back".into());
+    let lost = || Stop::failed("another handle came back".into());
     let import = |handle| context.device().import_semaphore(request::semaphore(handle));
     let binary = context.exporter()?.binary_semaphore()?;
     let handle = system::into_semaphore(binary.export()?).ok_or_else(lost)?;
@@ -90,7 +93,7 @@ fn wrong_kind(context: &Context) -> Verdict {
             let handle = system::into_semaphore(failure.into_request().into_handle()).ok_or_else(lost)?;
             let imported = import(system::binary_semaphore(handle))?;
             context.stream()?.signal(&[imported.signal()])?;
-            ensure_eq!(binary.wait(0, PATIENCE)?, true, "a signal through the handle that came back");
+            ensure_eq!(binary.wait(0, WAIT_TIMEOUT)?, true, "a signal through the handle that came back");
         }
     }
     let timeline = context.exporter()?.timeline_semaphore(0)?;
@@ -116,10 +119,10 @@ pub(super) fn need_batches(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let signals = pairs.each_ref().map(|(_, semaphore)| semaphore.signal_value(1));
     let signalled = stream.signal(&signals);
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     match signalled {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            Err(Stop::Unsupported(format!("batches of semaphores: {error}")))
+            Err(Stop::unsupported(format!("batches of semaphores: {error}")))
         }
         signalled => Ok(signalled?),
     }
@@ -132,9 +135,13 @@ fn failed_batch(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let batch = [first.signal_value(5), second.signal()];
     expect_error(stream.signal(&batch), ErrorKind::InvalidArgument, "a batch with one bad entry")?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(first_side.wait(1, std::time::Duration::from_millis(20))?, false, "the good entry of the bad batch");
     stream.signal(&[first.signal_value(1), second.signal_value(1)])?;
-    ensure_eq!(first_side.wait(1, PATIENCE)? && second_side.wait(1, PATIENCE)?, true, "a good batch afterwards");
+    ensure_eq!(
+        first_side.wait(1, WAIT_TIMEOUT)? && second_side.wait(1, WAIT_TIMEOUT)?,
+        true,
+        "a good batch afterwards"
+    );
     Ok(())
 }

@@ -6,18 +6,22 @@ use gpu_interop::ErrorKind;
 
 use super::semaphore_misuse::{import_binary, import_timeline};
 use super::{expect_error, keeps_waiting};
+use crate::context::Context;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::peer::Channel;
 use crate::scenario::{Role, scenarios};
-use crate::{Channel, Context, ExportedSemaphore, PATIENCE, Stop, Verdict, WATCH, ensure, request, system};
+use crate::{ensure, request, system};
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,
         "Streams of two processes take 200 turns on one buffer, with the data verified each time.",
-        cross_process_timeline, needs [shared timelines], mostly_waits;
+        cross_process_timeline, needs [shared timelines];
     "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
-        needs [shared binaries], mostly_waits;
+        needs [shared binaries];
     "semaphore.peer_killed", Any,
         "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
-        needs [shared timelines], last_in_process, mostly_waits;
+        needs [shared timelines], last_in_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -29,7 +33,7 @@ const TURNS: u64 = 200;
 fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemaphore) -> Verdict {
     let handle = semaphore.export()?;
     let handle = system::of_semaphore(&handle)
-        .ok_or_else(|| Stop::Unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
+        .ok_or_else(|| Stop::unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
     channel.send(what, 0, &[handle])
 }
 
@@ -40,7 +44,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
     let peer = context.spawn_peer("take-turns")?;
     let request = buffer.import_request()?;
     let handle = system::of_memory(request.handle());
-    let handle = handle.ok_or_else(|| Stop::Unsupported("the memory cannot be sent to another process".into()))?;
+    let handle = handle.ok_or_else(|| Stop::unsupported("the memory cannot be sent to another process".into()))?;
     // Odd values are this process's signals, even ones the peer's.
     let mut found = vec![0; SIZE];
     for turn in 0..TURNS {
@@ -53,7 +57,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
             send_semaphore(peer.channel(), "timeline", &*exported)?;
             peer.channel().receive("ready")?;
         }
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is missing");
@@ -71,7 +75,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     channel.send("ready", 0, &[])?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         let found = context.read(&stream, &mapped)?;
         ensure!(
             found.iter().all(|found| *found == context.pattern().byte(turn)),
@@ -96,7 +100,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
             keeps_waiting(&stream, WATCH, "the stream went on before the other process signalled")?;
         }
         peer.channel().send("signal", round, &[])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     peer.join()
 }
@@ -121,15 +125,15 @@ fn peer_killed(context: &Context) -> Verdict {
     send_semaphore(peer.channel(), "timeline", &*exported)?;
     peer.channel().receive("waiting")?;
     stream.wait(&[timeline.wait_value(1)])?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     stream.wait(&[timeline.wait_value(2)])?;
     peer.kill()?;
     let limit = Duration::from_millis(200);
     expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "a wait for a process that was killed")?;
     exported.signal(2)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     stream.signal(&[timeline.signal_value(3)])?;
-    ensure!(exported.wait(3, PATIENCE)?, "the semaphore does not work any more");
+    ensure!(exported.wait(3, WAIT_TIMEOUT)?, "the semaphore does not work any more");
     Ok(())
 }
 
@@ -143,5 +147,5 @@ fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     stream.wait(&[timeline.wait_value(1000)])?;
     channel.send("waiting", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }

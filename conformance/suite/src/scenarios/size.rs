@@ -1,17 +1,18 @@
 //! Sizes at boundaries.
 
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::available_memory;
-use crate::{Context, Stop, Verdict};
 
 scenarios! {
     "size.1_byte", Any, "One byte goes both ways.", |context| both_ways(context, 1);
     "size.page_less_1", Any, "4,095 bytes go both ways.", |context| both_ways(context, 4095);
     "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", |context| both_ways(context, (2 << 20) + 1);
-    // Alone: large parts of the machine's and the GPU's memory.
+    // Exclusive: large parts of the machine's and the GPU's memory.
     "size.past_4_gib", Any,
         "The beginning, the end, and the ranges around 2 and 4 GiB of a larger allocation go both ways, each distinct.",
-        past_four_gib, alone, within(120);
+        past_four_gib, exclusive, within(120);
     "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib, within(120);
 }
 
@@ -54,7 +55,7 @@ fn one_gib(context: &Context) -> Verdict {
     let available = available_memory()?;
     if available < NEEDED {
         let mib = available >> 20;
-        return Err(Stop::Skipped(format!("needs 3 GiB of free memory; this machine has {mib} MiB")));
+        return Err(Stop::skipped(format!("needs 3 GiB of free memory; this machine has {mib} MiB")));
     }
     both_ways(context, 1 << 30)
 }

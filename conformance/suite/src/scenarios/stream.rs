@@ -7,24 +7,26 @@ use std::time::{Duration, Instant};
 use gpu_interop::{ErrorKind, WaitCondition};
 
 use super::{BRIEF, expect_error, keeps_waiting, times_out};
+use crate::context::Context;
+use crate::gate::Gate;
+use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
-use crate::{Context, Gate, PATIENCE, PROMPT, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "stream.in_order", Any, "1,000 fills of one buffer end with the last one.", in_order;
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
         asynchronous, needs [StreamMemoryOperations32];
     "stream.timeout", Any, "A bounded synchronisation times out on time with a typed error, and can be repeated.", timeout,
-        needs [StreamMemoryOperations32], mostly_waits;
+        needs [StreamMemoryOperations32];
     "stream.wait_value_32", Any,
         "The exporter's write meets a 32-bit wait under each condition, and across the wrap-around where it is defined.",
         wait_value_32, needs [StreamMemoryOperations32], mirrors("CUDA driver API: cuStreamWaitValue32");
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64,
         needs [StreamMemoryOperations64], mirrors("CUDA driver API: cuStreamWaitValue64");
-    // Each of many copies would wait for the time slices of busy processes.
     "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value,
-        needs [StreamMemoryOperations32, StreamMemoryOperations64], beside_waiting,
+        needs [StreamMemoryOperations32, StreamMemoryOperations64],
         mirrors("CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64");
     "stream.events", Any, "A stream waits for an event of another stream.", events, needs [StreamMemoryOperations32];
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
@@ -62,7 +64,7 @@ fn asynchronous(context: &Context) -> Verdict {
     std::thread::sleep(WATCH);
     buffer.verify_all(0, "the fill ran before the wait was met")?;
     gate.open()?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(0x44, "the fill did not run after the wait was met")
 }
 
@@ -73,7 +75,7 @@ fn timeout(context: &Context) -> Verdict {
         times_out(limit, "a wait that is not met", || stream.synchronize_timeout(limit))?;
     }
     gate.open()?;
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 /// Checks that a stream that waits for `condition` on `value` proceeds when the word changes from `before` to `after`.
@@ -85,7 +87,7 @@ fn proceeds(context: &Context, condition: WaitCondition, value: u32, before: u32
     stream.write_value_u32(word.slice(4..8)?, 0xd00d)?;
     keeps_waiting(&stream, Duration::from_millis(20), format_args!("{condition:?} {value:#x} was met by {before:#x}"))?;
     buffer.write(0, &after.to_ne_bytes())?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(buffer.word(4)?, 0xd00d, "the word behind the wait");
     Ok(())
 }
@@ -110,7 +112,7 @@ fn wait_value_64(context: &Context) -> Verdict {
     stream.wait_value_u64(word.slice(..8)?, wanted, WaitCondition::GreaterOrEqual)?;
     keeps_waiting(&stream, WATCH, format_args!("a wait for {wanted:#x} was met by 7"))?;
     buffer.write(0, &wanted.to_ne_bytes())?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     for (range, what) in [(4..8, "a word of 4 bytes"), (4..12, "a misaligned word")] {
         let wait = stream.wait_value_u64(word.slice(range)?, 0, WaitCondition::Equal);
         expect_error(wait, ErrorKind::InvalidArgument, what)?;
@@ -126,7 +128,7 @@ fn write_value(context: &Context) -> Verdict {
         stream.write_value_u32(flag.slice(..4)?, round)?;
         let start = Instant::now();
         while flag_buffer.word(0)? != round {
-            ensure!(start.elapsed() < PATIENCE, "the word of round {round} did not arrive");
+            ensure!(start.elapsed() < WAIT_TIMEOUT, "the word of round {round} did not arrive");
         }
         // The last word of the fill, read after the flag.
         ensure_eq!(buffer.word(SIZE as u64 - 4)?, round, "the data behind the flag");
@@ -154,7 +156,7 @@ fn events(context: &Context) -> Verdict {
     ensure!(!event.is_complete()?, "the event is complete before its stream reached it");
     keeps_waiting(&second, BRIEF, "the second stream did not wait")?;
     gate.open()?;
-    second.synchronize_timeout(PATIENCE)?;
+    second.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure!(event.is_complete()?, "the event is not complete although a stream went past it");
     buffer.verify_all(0x11, "the copy did not see the fill it waited for")
 }
@@ -177,18 +179,18 @@ fn host_function(context: &Context) -> Verdict {
     std::thread::sleep(WATCH);
     ensure_eq!(calls.load(Ordering::SeqCst), 0, "host functions that ran before the work in front of them");
     gate.open()?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(calls.load(Ordering::SeqCst), COUNT, "host functions that ran in order");
     // Work after a host function waits for it. This function waits for this thread, not for other work.
     let (go, wait) = std::sync::mpsc::channel::<()>();
     stream.launch_host_function(move || {
-        let _ = wait.recv_timeout(PATIENCE);
+        let _ = wait.recv_timeout(WAIT_TIMEOUT);
     })?;
     stream.fill_u32(&mapped, 0xffff_ffff)?;
     keeps_waiting(&stream, WATCH, "the stream is idle while a host function runs")?;
     ensure_eq!(buffer.word(LAST)?, COUNT - 1, "the data while a host function blocks the next fill");
     let _ = go.send(());
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(buffer.word(LAST)?, 0xffff_ffff, "the data after the host function");
     Ok(())
 }
@@ -203,7 +205,7 @@ fn host_function_panics(context: &Context) -> Verdict {
     stream.launch_host_function(move || counter.store(1, Ordering::SeqCst))?;
     expect_error(stream.synchronize_timeout(WATCH), ErrorKind::Timeout, "a wait that is not met")?;
     gate.open()?;
-    expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::HostFunctionPanicked, "a panic")?;
+    expect_error(stream.synchronize_timeout(WAIT_TIMEOUT), ErrorKind::HostFunctionPanicked, "a panic")?;
     stream.synchronize()?;
     ensure_eq!(after.load(Ordering::SeqCst), 1, "the function behind the one that panicked");
     Ok(())
@@ -220,7 +222,7 @@ fn waits_apart(context: &Context) -> Verdict {
         stream.fill(data.slice(number * WORD..(number + 1) * WORD)?, context.pattern().byte(number))?;
     }
     free.fill(data.slice(WAITING * WORD..)?, context.pattern().byte(WAITING))?;
-    free.synchronize_timeout(PATIENCE)?;
+    free.synchronize_timeout(WAIT_TIMEOUT)?;
     let expect = |released: u64| -> Verdict {
         for (number, found) in (0..).zip(data_side.contents()?.chunks_exact(4)) {
             let done = number >= WAITING - released;
@@ -233,7 +235,7 @@ fn waits_apart(context: &Context) -> Verdict {
     for (released, (number, stream)) in (1..).zip((0..).zip(&waiting).collect::<Vec<_>>().into_iter().rev()) {
         keeps_waiting(stream, BRIEF, format_args!("stream {number} did not wait"))?;
         words_side.write(number * WORD, &1_u32.to_ne_bytes())?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         expect(released)?;
     }
     Ok(())
@@ -253,12 +255,12 @@ fn many(context: &Context) -> Verdict {
         }
     }
     for stream in free {
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     ensure_eq!(count.load(Ordering::SeqCst), 990, "host functions of the streams that nothing blocks");
     keeps_waiting(&blocked[0], BRIEF, "the blocked stream is idle")?;
     gate.open()?;
-    blocked[0].synchronize_timeout(PATIENCE)?;
+    blocked[0].synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(count.load(Ordering::SeqCst), 1000, "host functions that ran");
     Ok(())
 }

@@ -1,12 +1,17 @@
 //! Concurrent use from many threads.
 
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Pattern, ResourceSnapshot, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "threads.import_map_free", Any,
         "8 threads import, map, write, verify and free 200 times each, beside a thread that opens and closes files.",
-        import_map_free, counts_resources, beside_waiting;
+        import_map_free, counts_resources;
     "threads.other_thread", Any, "Objects created on one thread work and end on another.", other_thread;
     "threads.one_stream", Any, "8 threads enqueue on one stream, and all work arrives.", one_stream;
 }
@@ -55,7 +60,7 @@ fn import_map_free(context: &Context) -> Verdict {
 
 /// The result of a thread; a panic is a failure.
 pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
-    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+    handle.join().unwrap_or_else(|_| Err(Stop::failed("a thread panicked".into())))
 }
 
 fn other_thread(context: &Context) -> Verdict {

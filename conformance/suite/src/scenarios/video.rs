@@ -7,9 +7,12 @@ use gpu_interop::vulkan::{
 use gpu_interop::{ArrayRegion, ErrorKind, MappedMipmappedArray, MappedPlanes, Stream, VideoFormat};
 
 use super::{expect_error, expect_invalid};
+use crate::context::Context;
+use crate::ensure;
 use crate::image::for_each;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::{self, Pattern};
 use crate::scenario::scenarios;
-use crate::{Context, Pattern, Stop, Verdict, ensure, pattern};
 
 scenarios! {
     all need [exporter Images];
@@ -35,12 +38,11 @@ scenarios! {
         |context| formats(context, &[
             VideoFormat::Yuv444, VideoFormat::Yuv444Bits10, VideoFormat::Yuv444Bits12, VideoFormat::Yuv444Bits16,
         ]), needs [MappedBuffer];
-    // Each of many copies would wait for the time slices of busy processes, here and in the next one.
     "video.sizes", Any, "Pictures of random sizes, odd ones too, go both ways in every format.", sizes,
-        needs [MappedBuffer], beside_waiting, within(120);
+        needs [MappedBuffer], within(120);
     "video.one_image", Any,
         "Multi-planar images, in one allocation and in one for each plane, go both ways where the exporter has them.",
-        one_image, needs [MappedBuffer], beside_waiting;
+        one_image, needs [MappedBuffer];
     "video.host_visible", Any, "Pictures in host-visible memory go both ways.", host_visible, needs [MappedBuffer];
     "video.compressible", Any, "Texels that GPUs compress go both ways in every plane.", compressible,
         needs [MappedBuffer];
@@ -61,7 +63,7 @@ const SIZE: [u32; 2] = [198, 114];
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 fn spec(format: VideoFormat, size: [u32; 2]) -> Spec {

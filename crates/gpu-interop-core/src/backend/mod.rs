@@ -48,13 +48,7 @@ use crate::texture::TextureDesc;
 /// Name and driver of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(
-    transform = simulated_or_former_name,
-    extend("anyOf" = [
-        { "required": ["simulated"] },
-        { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
-    ]),
-))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[doc(alias("cuDriverGetVersion", "cudaDriverGetVersion", "hipRuntimeGetVersion", "hipDriverGetVersion"))]
 #[non_exhaustive]
 pub struct BackendInfo {
@@ -65,7 +59,6 @@ pub struct BackendInfo {
     /// Path of the loaded library, if there is one.
     pub library: Option<PathBuf>,
     /// `true` if the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
-    #[cfg_attr(feature = "serde", serde(alias = "stand_in"))]
     pub simulated: bool,
 }
 
@@ -83,14 +76,6 @@ setters! {
         with_library => library: impl Into<Option<PathBuf>>;
         /// Sets whether the driver is a simulator, a shim, a fake or a mock.
         with_simulated => simulated: bool;
-    }
-}
-
-/// Has the schema accept reports of earlier versions too, which have `stand_in` for `simulated`.
-#[cfg(feature = "schemars")]
-fn simulated_or_former_name(schema: &mut schemars::Schema) {
-    if let Some(required) = schema.get_mut("required").and_then(|names| names.as_array_mut()) {
-        required.retain(|name| name != "simulated");
     }
 }
 

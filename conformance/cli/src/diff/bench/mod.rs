@@ -199,7 +199,7 @@ pub(in crate::diff) fn compare(before: &[&Merged], after: &[&Merged]) -> Verdict
     let sources = |side| by_source(side, |merged: &Merged| &merged.benches, "bench");
     let (old, new) = (sources(before)?, sources(after)?);
     if old.keys().all(|source| !new.contains_key(source)) {
-        return Err(Stop::Failed("the sides have measurements of different sources; pass single reports".into()));
+        return Err(Stop::failed("the sides have measurements of different sources; pass single reports".into()));
     }
     let (old_figures, new_figures) = (figures(&old), figures(&new));
     let same_device = devices(&old) == devices(&new);
@@ -336,7 +336,7 @@ fn kind(old: Option<&Value>, new: Option<&Value>, change: Option<Change>) -> Opt
 /// Measurements that fail in every run after, and in none before.
 fn failures(old: &Sources<'_>, new: &Sources<'_>) -> Vec<Figure> {
     let failed = |report: &BenchReport| -> BTreeMap<String, String> {
-        let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Failed(_)));
+        let gaps = report.not_measured.iter().filter(|gap| gap.stop.is_failure());
         gaps.map(|gap| (gap.what.clone(), gap.stop.reason().to_owned())).collect()
     };
     let mut all = Vec::new();
@@ -381,7 +381,7 @@ fn settings(old: &Sources<'_>, new: &Sources<'_>) -> Vec<Setting> {
             ("program".to_owned(), format!("{} {}", report.tool.name, report.tool.version)),
             ("vulkan".to_owned(), exporter.map(|detail| detail.driver.clone()).unwrap_or_default()),
         ]);
-        let gaps = report.not_measured.iter().filter(|gap| !matches!(gap.stop, Stop::Failed(_)));
+        let gaps = report.not_measured.iter().filter(|gap| !gap.stop.is_failure());
         all.extend(gaps.map(|gap| (format!("not measured: {}", gap.what), gap.stop.to_string())));
         all
     };

@@ -46,7 +46,7 @@ impl EmulateArgs {
         #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
         return start::enter(emulation, self.emulate_root.as_deref()).map(Some);
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
-        return Err(gpu_interop_conformance::Stop::Unsupported(format!(
+        return Err(gpu_interop_conformance::Stop::unsupported(format!(
             "{emulation}: AMD's kernel driver is emulated on Linux on x86-64 only"
         )));
     }

@@ -114,7 +114,7 @@ fn choose(emulation: &Emulation, system: Option<Runtime>, set_up: Vec<Runtime>, 
     let here = if here.is_empty() { "none".into() } else { here.join(", ") };
     let wanted = version.unwrap_or("5.2.3");
     let generation = wanted.split('.').next().unwrap_or_default();
-    Err(Stop::Failed(format!(
+    Err(Stop::failed(format!(
         "{emulation}: AMD's runtime is not here (found: {here}); it is Debian's package libamdhip64-{generation}: \
          `ci/amd-runtimes.sh {} {wanted}` sets it up in a folder, without root, and in Debian 12 `apt-get install \
          libamdhip64-5` installs 5.2.3; --emulate-root names another folder",

@@ -34,7 +34,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
         let session = Session { folder: folder.into() };
         return match kernel_driver() {
             Some(_) => Ok(session),
-            None => Err(Stop::Failed(format!(
+            None => Err(Stop::failed(format!(
                 "{emulation}: the emulated kernel driver was not loaded; see the dynamic loader's message above; the file \
                  may not be a shared library"
             ))),
@@ -83,7 +83,7 @@ fn find_driver(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
     // Separators of the libraries in LD_PRELOAD.
     if file.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let message = "the dynamic loader preloads no file with a space or a colon in its path";
-        return Err(Stop::Failed(format!(
+        return Err(Stop::failed(format!(
             "{}: {message}; copy it, and name the copy with {DRIVER_VARIABLE}",
             file.display()
         )));
@@ -93,7 +93,7 @@ fn find_driver(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
 
 fn missing(program: &Path) -> Stop {
     let folder = program.parent().unwrap_or(program).display();
-    Stop::Failed(format!(
+    Stop::failed(format!(
         "the emulated kernel driver, {DRIVER_FILE}, is not in {folder}; build it with the same profile as this program: cargo \
          build --release -p gpu-interop-emulated-amdgpu; or name its file with {DRIVER_VARIABLE}"
     ))
@@ -194,7 +194,7 @@ fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     if copy.is_file() {
         return Ok(copy);
     }
-    let cannot = |error: std::io::Error| Stop::Failed(format!("cannot write {}: {error}", copy.display()));
+    let cannot = |error: std::io::Error| Stop::failed(format!("cannot write {}: {error}", copy.display()));
     std::fs::create_dir_all(&copies).map_err(cannot)?;
     remove_old(&copies);
     // Renamed last, so that a file with this name is complete.
@@ -219,14 +219,14 @@ fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     // RPATH instead of RUNPATH, because it also applies to the dependencies of libraries.
     command.arg("--force-rpath").arg("--set-rpath").arg(parts.join(&OsString::from(":"))).arg(copy);
     let output = command.output().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Stop::Failed("patchelf is not installed (Debian: patchelf)".into()),
-        _ => Stop::Failed(format!("patchelf: {error}")),
+        std::io::ErrorKind::NotFound => Stop::failed("patchelf is not installed (Debian: patchelf)".into()),
+        _ => Stop::failed(format!("patchelf: {error}")),
     })?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Stop::Failed(format!("patchelf: {}: {}", output.status, said.trim())))
+    Err(Stop::failed(format!("patchelf: {}: {}", output.status, said.trim())))
 }
 
 /// The version of this process's C library.

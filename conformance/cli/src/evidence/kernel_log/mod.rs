@@ -125,7 +125,7 @@ impl KernelLog {
         let source = match named {
             Some(path) => {
                 let source = if path == Path::new(JOURNAL) { Source::journal() } else { Source::open(path) };
-                Some(source.map_err(|error| Stop::Failed(format!("--kernel-log {}: {error}", path.display())))?)
+                Some(source.map_err(|error| Stop::failed(format!("--kernel-log {}: {error}", path.display())))?)
             }
             None => Source::of_system(),
         };

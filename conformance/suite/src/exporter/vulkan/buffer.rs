@@ -1,14 +1,14 @@
-//! Vulkan buffers, and exchanges of their contents on a queue.
+//! Buffers of Vulkan, and staging memory for copies of few bytes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission};
 use gpu_interop::{ErrorKind, MemoryImport};
 
-use super::staging::{Staging, USAGE};
-use super::timeline::operation;
+use super::operation;
 use crate::exporter::{BufferAccess, Exchange, ExportedBuffer, Placement, Point};
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// A Vulkan buffer, in its own or in imported memory.
 pub(super) struct VulkanAccess {
@@ -105,7 +105,7 @@ impl VulkanAccess {
     }
 
     fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
-        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
+        self.released.lock().map_err(|_| Stop::failed("another transfer panicked".into()))
     }
 }
 
@@ -208,8 +208,8 @@ struct Submitted {
 
 impl Exchange for Submitted {
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>> {
-        self.submission.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
+        self.submission.wait(WAIT_TIMEOUT).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut found = vec![0; self.size];
@@ -217,4 +217,40 @@ impl Exchange for Submitted {
         self.spare.put(self.staging);
         Ok(found)
     }
+}
+
+/// The usage of the suite's buffers.
+pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+/// Host-visible memory that is kept for copies on one queue: to allocate it takes longer than to copy few bytes.
+pub(super) struct Staging(Mutex<OwnedBuffer>);
+
+impl Staging {
+    /// The maximum number of bytes.
+    pub(super) const SIZE: usize = 256 << 10;
+
+    /// Allocates the memory, so that scenarios which count resources find it before and after.
+    pub(super) fn new(context: &HeadlessContext) -> Verdict<Self> {
+        Ok(Self(Mutex::new(allocate(context)?)))
+    }
+
+    /// Calls `copy` with memory that no other thread uses meanwhile.
+    pub(super) fn with(
+        &self,
+        context: &HeadlessContext,
+        copy: impl FnOnce(&OwnedBuffer) -> gpu_interop::Result<()>,
+    ) -> Verdict {
+        match self.0.try_lock() {
+            Ok(staging) => Ok(copy(&staging)?),
+            // After a panic its scenario has failed, and each copy writes the memory first.
+            Err(TryLockError::Poisoned(staging)) => Ok(copy(staging.get_ref())?),
+            Err(TryLockError::WouldBlock) => Ok(copy(&allocate(context)?)?),
+        }
+    }
+}
+
+fn allocate(context: &HeadlessContext) -> Verdict<OwnedBuffer> {
+    Ok(OwnedBuffer::new(context.interop(), Staging::SIZE as u64, USAGE, MemoryPlacement::HostVisible)?)
 }

@@ -6,7 +6,7 @@ use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, Recording, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
-use super::staging::Staging;
+use super::buffer::Staging;
 use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
@@ -42,7 +42,7 @@ impl VulkanImage {
     }
 
     fn lock(&self) -> Verdict<MutexGuard<'_, ()>> {
-        self.owned.lock().map_err(|_| Stop::Failed("another access panicked".into()))
+        self.owned.lock().map_err(|_| Stop::failed("another access panicked".into()))
     }
 
     fn image(&self) -> &OwnedImage {
@@ -90,7 +90,7 @@ impl VulkanImage {
         let layout = self.row_layout(level, layer)?;
         let size = self.spec.layer_size(level);
         ensure!(length as u64 == size, "{length} bytes of texels instead of {size}");
-        let index = |n: u64| usize::try_from(n).map_err(|error| Stop::Failed(error.to_string()));
+        let index = |n: u64| usize::try_from(n).map_err(|error| Stop::failed(error.to_string()));
         for (place, at) in layout.places() {
             access(place, index(at)?..index(at + layout.row_size)?)?;
         }
@@ -196,7 +196,7 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
         ArrayShape::D3 { .. } => View::TYPE_3D,
         ArrayShape::Cube { .. } => View::CUBE,
         ArrayShape::CubeLayered { .. } => View::CUBE_ARRAY,
-        other => return Err(Stop::Failed(format!("the suite does not support images of the shape {other:?}"))),
+        other => return Err(Stop::failed(format!("the suite does not support images of the shape {other:?}"))),
     };
     let mut extent = [1; 3];
     for (extent, texels) in extent.iter_mut().zip(spec.layer_extent(0)) {
@@ -219,7 +219,7 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
 fn vulkan_format(format: TexelFormat) -> Verdict<vk::Format> {
     TexelFormat::vulkan_formats()
         .find(|candidate| TexelFormat::from_vulkan(*candidate).is_ok_and(|found| found == format))
-        .ok_or_else(|| Stop::Unsupported(format!("Vulkan has no format that is {format:?}")))
+        .ok_or_else(|| Stop::unsupported(format!("Vulkan has no format that is {format:?}")))
 }
 
 #[cfg(test)]
@@ -228,6 +228,7 @@ mod tests {
     use gpu_interop::{ArrayFormat, ChannelType};
 
     use super::*;
+    use crate::outcome::StopKind;
 
     fn rgba8() -> TexelFormat {
         let array = ArrayFormat::new(ChannelType::Unorm8, 4).expect("a format");
@@ -267,6 +268,6 @@ mod tests {
         assert_eq!(vulkan_format(srgb), Ok(vk::Format::R8G8B8A8_SRGB));
         let array = ArrayFormat::new(ChannelType::Float16, 2).expect("a format");
         let impossible = TexelFormat { array, order: ChannelOrder::Bgra, encoding: ColorEncoding::Srgb };
-        assert!(matches!(vulkan_format(impossible), Err(Stop::Unsupported(_))));
+        assert!(vulkan_format(impossible).is_err_and(|stop| stop.kind == StopKind::Unsupported));
     }
 }

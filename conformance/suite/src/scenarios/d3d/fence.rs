@@ -9,10 +9,13 @@ use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 use gpu_interop::{ErrorKind, ExporterTimeline, Feature, MappedBuffer, SemaphoreImport, Timeline, TimelineStrategy};
 
 use super::{SIZE, buffer11, import_sized, name, open11, open12};
+use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
+use crate::exporter::Point;
+use crate::outcome::{Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
 use crate::scenarios::{BRIEF, expect_error, keeps_waiting};
-use crate::{Context, PATIENCE, Point, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,
@@ -86,19 +89,19 @@ fn turns(
         let found = exchange.finish()?;
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "the queue's data")?;
         stream.fill(mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
     }
-    fence.wait(2 * TURNS, PATIENCE)?;
+    fence.wait(2 * TURNS, WAIT_TIMEOUT)?;
     ensure_eq!(fence.value()?, 2 * TURNS, "the fence's value");
     // A value that is never signalled.
     stream.wait(&[semaphore.wait_value(2 * TURNS + 1)])?;
     expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     keeps_waiting(&stream, BRIEF, "the stream did not wait for the value")?;
     gpu.signal(fence, 2 * TURNS + 1)?;
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn native(context: &Context) -> Verdict {
@@ -127,10 +130,10 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
     }
-    timeline.wait(2 * TURNS, PATIENCE)?;
+    timeline.wait(2 * TURNS, WAIT_TIMEOUT)?;
     let found = context.read(&copy, &mapped)?;
     ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
@@ -153,7 +156,7 @@ fn eleven(context: &Context) -> Verdict {
         gpu.write(buffer.resource(), &data)?;
         gpu.signal(&fence, theirs)?;
         stream.wait(&[semaphore.wait_value(theirs)])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "the context's data")?;
         if turn == 50 && context.device().capabilities().feature(Feature::HostFunctions).is_supported() {
             // Delayed once, so that a context that does not wait for the stream reads its own data.
@@ -165,7 +168,7 @@ fn eleven(context: &Context) -> Verdict {
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data is missing");
     }
-    fence.wait(200, PATIENCE)?;
+    fence.wait(200, WAIT_TIMEOUT)?;
     expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     Ok(())
 }

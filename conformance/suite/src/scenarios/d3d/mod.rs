@@ -1,22 +1,19 @@
 //! Direct3D 11 and 12 as exporters.
 
 pub(super) mod fence;
-pub(super) mod keyed_mutex;
-pub(super) mod leaks;
-pub(super) mod memory11;
-pub(super) mod memory12;
-pub(super) mod refusal;
-pub(super) mod texture12;
-pub(super) mod video11;
-pub(super) mod video12;
+pub(super) mod misuse;
+pub(super) mod resources11;
+pub(super) mod resources12;
+pub(super) mod video;
 
 use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing};
 use gpu_interop::handle::ObjectName;
 use gpu_interop::{ErrorKind, MappedBuffer, MappedMipmappedArray, MemoryImport, MipmappedArrayDesc};
 
+use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
-use crate::{Context, Verdict};
+use crate::outcome::Verdict;
 
 /// Size of most shared buffers, bytes.
 const SIZE: usize = 64 << 10;

@@ -8,9 +8,12 @@ use gpu_interop::{Error, ErrorKind, Feature};
 
 use super::super::{expect_error, expect_invalid};
 use super::{BYTES, ClosedQueue, IN_FLIGHT, Log, Rig, SIZE, USAGE, of_frame, vulkan};
+use crate::context::Context;
 use crate::leak_check::leak_check;
+use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, PROMPT, Pattern, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [exporter FrameRings, bridged timelines, word waits];
@@ -26,8 +29,7 @@ scenarios! {
     "frame_ring.dropped_in_flight", Any,
         "A ring dropped with three frames in flight frees nothing too early, and does not block for long.",
         dropped_in_flight, signals_by_host;
-    // Each of many frames would wait for the time slices of busy processes.
-    "frame_ring.cycles", Any, "10,000 frames, and 100 rings, leak nothing.", cycles, counts_resources, beside_waiting,
+    "frame_ring.cycles", Any, "10,000 frames, and 100 rings, leak nothing.", cycles, counts_resources,
         within(180), signals_by_host;
 }
 
@@ -178,7 +180,7 @@ fn dropped_in_flight(context: &Context) -> Verdict {
         ensure!(start.elapsed() < PROMPT, "the drop blocked for {:?}", start.elapsed());
         stream
     };
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     log.verify(context)
 }
 
@@ -198,8 +200,8 @@ fn cycles(context: &Context) -> Verdict {
             stream.copy(mapped.slice(note..note + 4)?, memory.buffers()[0].slice(..4)?)
         })?;
         if cycle % 1024 == 1023 {
-            frame.wait(PATIENCE)?;
-            rig.stream.synchronize_timeout(PATIENCE)?;
+            frame.wait(WAIT_TIMEOUT)?;
+            rig.stream.synchronize_timeout(WAIT_TIMEOUT)?;
             for (word, found) in (cycle - 1023..).zip(seen.contents()?.chunks_exact(4)) {
                 ensure_eq!(found, word.to_ne_bytes(), "the word of frame {word}");
             }
@@ -209,12 +211,12 @@ fn cycles(context: &Context) -> Verdict {
     let options = FrameRingOptions::new(IN_FLIGHT).buffer(BufferOptions::new(BYTES, USAGE));
     leak_check(100, |_| {
         let ring = FrameRing::new(vulkan(context)?, context.device(), &options)?;
-        let mut frame = ring.acquire(PATIENCE)?;
+        let mut frame = ring.acquire(WAIT_TIMEOUT)?;
         let half = frame.render(rig.vulkan, |_, _| Ok(()))?;
         frame.compute(&rig.stream, |stream, memory| stream.fill(&memory.buffers()[0], 1))?;
-        frame.wait(PATIENCE)?;
+        frame.wait(WAIT_TIMEOUT)?;
         // Each side has seen the end of its work: otherwise its next use frees the frame's memory.
-        half.wait(PATIENCE)?;
-        Ok(rig.stream.synchronize_timeout(PATIENCE)?)
+        half.wait(WAIT_TIMEOUT)?;
+        Ok(rig.stream.synchronize_timeout(WAIT_TIMEOUT)?)
     })
 }

@@ -14,8 +14,11 @@ use gpu_interop::{Feature, Stream, Timeline, TimelineStrategy};
 
 use super::super::times_out;
 use super::{ClosedQueue, IN_FLIGHT, Log, Rig, SIZE, of_frame, vulkan};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Pattern, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [exporter FrameRings, bridged timelines, word waits];
@@ -62,7 +65,7 @@ fn three_in_flight(context: &Context, strategy: TimelineStrategy) -> Verdict {
         in_flight.push_back(frame);
     }
     in_flight.into_iter().try_for_each(|frame| check_halves(&rig, frame))?;
-    Ok(rig.stream.synchronize_timeout(PATIENCE)?)
+    Ok(rig.stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 /// The compute half: copies the first half of the buffer to the second.
@@ -95,7 +98,7 @@ fn presented(context: &Context, strategy: TimelineStrategy) -> Verdict {
     // Also after a failure, which other scenarios of the process must survive.
     let _ = gate.signal(FRAMES + 1);
     shown?;
-    Ok(rig.stream.synchronize_timeout(PATIENCE)?)
+    Ok(rig.stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 /// Shows frames, whose compute halves wait for the gate until a moment after the presentation has begun.
@@ -110,8 +113,8 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
         // A context that waits for the binary semaphore waits for the value itself, too.
         let value = number + 1;
         if number.is_multiple_of(2) {
-            frame.before_present(PATIENCE)?;
-            done.1.before_present(value, PATIENCE)?;
+            frame.before_present(WAIT_TIMEOUT)?;
+            done.1.before_present(value, WAIT_TIMEOUT)?;
             ensure!(is_native || frame.is_done()?, "frame {number}: its half is pending");
         }
         frame.render(rig.vulkan, |recording, memory| {
@@ -123,7 +126,7 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
             is_native || done.0.value()? >= value,
             "frame {number}: a wait for a binary semaphore depends on a value that is not reached"
         );
-        shown.wait(PATIENCE)?;
+        shown.wait(WAIT_TIMEOUT)?;
         let mut found = vec![0; SIZE];
         target.read(0, &mut found)?;
         verify_halves(rig.context, number, &found)
@@ -136,7 +139,7 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
                 gate.signal(value)
             });
             let presented = present(frame);
-            opened.join().map_err(|_| Stop::Failed("the thread that opens the gate panicked".into()))??;
+            opened.join().map_err(|_| Stop::failed("the thread that opens the gate panicked".into()))??;
             presented
         })
     };
@@ -226,7 +229,7 @@ fn order(context: &Context) -> Verdict {
     // A stream that does not wait has copied by then.
     sleep(WATCH);
     queue.open()?;
-    let ended = rig.stream.synchronize_timeout(PATIENCE);
+    let ended = rig.stream.synchronize_timeout(WAIT_TIMEOUT);
     // First the data: without it, a signal out of order would be all that is reported.
     log.verify(context)?;
     Ok(ended?)
@@ -268,8 +271,8 @@ fn back_pressure(context: &Context) -> Verdict {
     rig.write(&mut frame, &of_frame(context, IN_FLIGHT as u64).bytes(0, SIZE))?;
     let last = log.mapped.slice((IN_FLIGHT * SIZE) as u64..)?;
     frame.compute(&rig.stream, |stream, memory| stream.copy(last, &memory.buffers()[0]))?;
-    frame.wait(PATIENCE)?;
-    rig.stream.synchronize_timeout(PATIENCE)?;
+    frame.wait(WAIT_TIMEOUT)?;
+    rig.stream.synchronize_timeout(WAIT_TIMEOUT)?;
     log.verify(context)
 }
 
@@ -312,7 +315,7 @@ fn images(context: &Context) -> Verdict {
         let read = frame.render(vulkan, |recording, memory| {
             recording.copy_from_image(memory.images()[0].image(), 0, 0, target, 0)
         })?;
-        read.wait(PATIENCE)?;
+        read.wait(WAIT_TIMEOUT)?;
         let mut found = vec![0; TEXELS];
         target.read(0, &mut found)?;
         back(number).verify(0, &found, &format!("frame {number}, from the stream"))
@@ -322,7 +325,7 @@ fn images(context: &Context) -> Verdict {
         if in_flight.len() == IN_FLIGHT {
             in_flight.pop_front().map_or(Ok(()), check)?;
         }
-        let mut frame = ring.acquire(PATIENCE)?;
+        let mut frame = ring.acquire(WAIT_TIMEOUT)?;
         let source = &staging[frame.index()];
         source.write(0, &of_frame(context, number).bytes(0, TEXELS))?;
         frame

@@ -10,8 +10,10 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{MappedBuffer, Stream};
 
+use crate::context::Context;
 use crate::exporter::ExportedBuffer;
-use crate::{Context, PATIENCE, Pattern, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::Pattern;
 
 /// Frames in flight.
 const IN_FLIGHT: usize = 3;
@@ -23,7 +25,7 @@ const USAGE: BufferUsageFlags =
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 /// The data of a frame.
@@ -59,7 +61,7 @@ impl<'a> Rig<'a> {
     }
 
     fn acquire(&self) -> Verdict<Frame> {
-        Ok(self.ring.acquire(PATIENCE)?)
+        Ok(self.ring.acquire(WAIT_TIMEOUT)?)
     }
 
     /// Vulkan's half: writes data to the frame. The frame's earlier work has completed, so its source is free.
@@ -77,7 +79,7 @@ impl<'a> Rig<'a> {
         let submission = frame.render(self.vulkan, |recording, memory| {
             recording.copy(memory.buffers()[0].buffer(), 0, target, 0, BYTES)
         })?;
-        submission.wait(PATIENCE)?;
+        submission.wait(WAIT_TIMEOUT)?;
         let mut found = vec![0; SIZE];
         target.read(0, &mut found)?;
         Ok(found)
@@ -129,7 +131,7 @@ impl ClosedQueue {
 
     fn open(&self) -> Verdict {
         self.timeline.signal(1)?;
-        Ok(self.submission.wait(PATIENCE)?)
+        Ok(self.submission.wait(WAIT_TIMEOUT)?)
     }
 }
 

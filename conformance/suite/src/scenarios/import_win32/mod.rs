@@ -6,7 +6,6 @@
 pub(super) mod names;
 pub(super) mod other_objects;
 pub(super) mod ownership;
-pub(super) mod sizes;
 pub(super) mod stress;
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
@@ -17,8 +16,11 @@ use gpu_interop::{
 };
 
 use super::import_request::{SIZE, prepared};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
 use crate::system::objects::{is_open, is_same_object};
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 /// Creates a memory handle of a kind for an object.
 fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {
@@ -28,7 +30,7 @@ fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandl
         Kind::D3d12Heap => MemoryHandle::D3d12Heap(object),
         Kind::D3d12Resource => MemoryHandle::D3d12Resource(object),
         Kind::D3d11Resource => MemoryHandle::D3d11Resource(object),
-        other => return Err(Stop::Unsupported(format!("memory is exported as {other}, which is not an NT handle"))),
+        other => return Err(Stop::unsupported(format!("memory is exported as {other}, which is not an NT handle"))),
     })
 }
 
@@ -42,7 +44,7 @@ fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<Semap
         Kind::D3d11Fence => SemaphoreHandle::D3d11Fence(object),
         Kind::D3d11KeyedMutex => SemaphoreHandle::D3d11KeyedMutex(object),
         other => {
-            return Err(Stop::Unsupported(format!("a semaphore is exported as {other}, which is not an NT handle")));
+            return Err(Stop::unsupported(format!("a semaphore is exported as {other}, which is not an NT handle")));
         }
     })
 }
@@ -51,7 +53,7 @@ fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<Semap
 fn handle_of<H>(object: Result<Win32Object, H>) -> Verdict<OwnedHandle> {
     match object {
         Ok(Win32Object::Handle(handle)) => Ok(handle.into()),
-        _ => Err(Stop::Failed("the object is not the expected NT handle".into())),
+        _ => Err(Stop::failed("the object is not the expected NT handle".into())),
     }
 }
 
@@ -69,7 +71,7 @@ fn came_back(handle: OwnedHandle, number: RawHandle, witness: &OwnedHandle, what
     std::mem::forget(handle);
     ensure_eq!(found, number, "{what}: the handle that came back");
     let state = if is_open(number) { "another object's" } else { "no object's" };
-    Err(Stop::Failed(format!("{what}: the handle {number:?} that came back was closed elsewhere, and is {state} now")))
+    Err(Stop::failed(format!("{what}: the handle {number:?} that came back was closed elsewhere, and is {state} now")))
 }
 
 /// An exported handle, kept by the caller and imported by duplicates.
@@ -91,7 +93,7 @@ impl Kept {
         let request = buffer.import_request()?;
         let (kind, size, dedicated) = (request.handle().kind(), request.size(), request.is_dedicated());
         if request.handle().as_win32().is_none() {
-            return Err(Stop::Unsupported(format!("this exporter exports {kind}s")));
+            return Err(Stop::unsupported(format!("this exporter exports {kind}s")));
         }
         let own = handle_of(request.into_handle().into_win32())?;
         let witness = own.try_clone()?;

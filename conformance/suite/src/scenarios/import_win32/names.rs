@@ -4,9 +4,11 @@ use gpu_interop::handle::{ObjectName, Win32Object};
 use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryImport, SemaphoreHandle};
 
 use super::super::rejected;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects;
-use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     all need [memory OpaqueWin32];
@@ -16,7 +18,7 @@ scenarios! {
         "The name of another object is a typed error that contains it, and the request comes back.", of_an_event;
     "import.win32_names", None,
         "Shared memory imports by names with blanks, any alphabet and unpaired surrogates, with the right data.",
-        every_sort, needs [NamedMemory];
+        every_kind, needs [NamedMemory];
     "import.win32_name_ends", None,
         "An import by name keeps the object alive; the name of a closed object is a typed error, and the object is gone.",
         ends, needs [NamedMemory];
@@ -84,13 +86,13 @@ fn of_an_event(context: &Context) -> Verdict {
 fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
     match context.device().import_memory(request(name)) {
         Err(failure) if REFUSED.contains(&failure.kind()) && !context.has_system_objects() => {
-            Err(Stop::Unsupported(format!("the device imports no sections of the system: {failure}")))
+            Err(Stop::unsupported(format!("the device imports no sections of the system: {failure}")))
         }
         imported => Ok(imported?),
     }
 }
 
-fn every_sort(context: &Context) -> Verdict {
+fn every_kind(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let pattern = context.pattern().bytes(0, usize::try_from(SIZE)?);
     let mut names = Vec::new();

@@ -10,11 +10,14 @@ use gpu_interop::{
     ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
 };
 
+use super::super::import_request::works;
 use super::super::{expect_error, rejected, rejected_before_driver};
-use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
+use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, memory_of, object, semaphore_of};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects::{self, is_open, is_same_object};
-use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;
@@ -43,6 +46,11 @@ scenarios! {
     "import.win32_other_kinds", None,
         "NT, name and KMT handles of unsupported kinds are rejected before the driver is called, and come back.",
         other_kinds;
+    "import.win32_sizes_within", Any, "Every size up to the allocation's imports and maps with the right data.", within;
+    "import.win32_sizes_beyond", Any,
+        "Sizes beyond the allocation, near 2^32 and near the address limit are rejected, at the import or at the mapping of \
+         the excess; the same handle comes back and works.",
+        beyond;
 }
 
 const MEMORY: [MemoryHandleKind; 4] = [
@@ -98,7 +106,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
         asked += 1;
     }
     if asked == 0 {
-        return Err(Stop::Unsupported("the device imports no NT handles".into()));
+        return Err(Stop::unsupported("the device imports no NT handles".into()));
     }
     Ok(handle)
 }
@@ -117,7 +125,7 @@ fn closed(context: &Context) -> Verdict {
     // are closed after it, whose numbers Windows assigns first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
     fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
-    let Some(highest) = fillers.pop() else { return Err(Stop::Failed("no handles were made".into())) };
+    let Some(highest) = fillers.pop() else { return Err(Stop::failed("no handles were made".into())) };
     let number = highest.as_raw_handle();
     let closed_after = fillers.split_off(fillers.len() / 2);
     drop(fillers);
@@ -129,7 +137,7 @@ fn closed(context: &Context) -> Verdict {
     let (error, back) = match context.device().import_memory(request) {
         Ok(imported) => {
             std::mem::forget(imported);
-            return Err(Stop::Failed("a closed handle was accepted".into()));
+            return Err(Stop::failed("a closed handle was accepted".into()));
         }
         Err(failure) => failure.into_parts(),
     };
@@ -175,7 +183,7 @@ fn pipe(context: &Context) -> Verdict {
 fn event(context: &Context) -> Verdict {
     let back = refuse(context, objects::event()?, By::Either, "an event")?;
     ensure!(objects::take(&back)?, "a wait has reset the event");
-    ensure!(!objects::take(&back)?, "the event is of another sort than it was");
+    ensure!(!objects::take(&back)?, "the event is of another kind than before");
     Ok(())
 }
 
@@ -258,7 +266,72 @@ fn other_kinds(context: &Context) -> Verdict {
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
     if asked == 0 {
-        return Err(Stop::Unsupported("the device imports every kind of handle".into()));
+        return Err(Stop::unsupported("the device imports every kind of handle".into()));
+    }
+    Ok(())
+}
+
+/// No driver allocates in units greater than this, bytes.
+const UNIT: u64 = 2 << 20;
+
+fn within(context: &Context) -> Verdict {
+    let kept = Kept::new(context)?;
+    let stream = context.stream()?;
+    for size in [1, 2, 4095, 4096, 4097, SIZE - 1, SIZE, kept.size - 1, kept.size] {
+        let memory = context.device().import_memory(kept.request_with(kept.own.try_clone()?, size)?)?;
+        ensure_eq!(memory.size(), size, "the size of the import");
+        let mapped = memory.map_buffer(0..size)?;
+        let known = size.min(SIZE);
+        let mut found = vec![0; usize::try_from(known)?];
+        stream.read(mapped.slice(..known)?, &mut found)?;
+        context.pattern().verify(0, &found, &format!("an import of {size} bytes"))?;
+        let error = memory.map_buffer(0..size + 1).err();
+        ensure_eq!(
+            error.map(|error| error.kind()),
+            Some(ErrorKind::InvalidArgument),
+            "a mapping of {size} bytes and one"
+        );
+    }
+    kept.check("after all sizes")
+}
+
+fn beyond(context: &Context) -> Verdict {
+    const GIB_4: u64 = 1 << 32;
+    let kept = Kept::new(context)?;
+    let end = kept.size.next_multiple_of(UNIT);
+    let sizes = [
+        end + 1,
+        end + 4096,
+        GIB_4 - 1,
+        GIB_4,
+        GIB_4 + 1,
+        GIB_4 + kept.size,
+        1 << 56,
+        (1 << 57) + 1,
+        i64::MAX.unsigned_abs(),
+        1 << 63,
+        u64::MAX,
+    ];
+    for size in sizes {
+        let handle = kept.own.try_clone()?;
+        let number = handle.as_raw_handle();
+        match context.device().import_memory(kept.request_with(handle, size)?) {
+            Err(failure) => {
+                let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
+                ensure!(kinds.contains(&failure.kind()), "a size of {size}: {failure}");
+                ensure!(failure.to_string().contains(&size.to_string()), "the text does not name the size: {failure}");
+                let back = handle_of(failure.into_request().into_handle().into_win32())?;
+                let back = came_back(back, number, &kept.witness, &format!("a size of {size}"))?;
+                works(context, kept.request_with(back, kept.size)?)?;
+            }
+            Ok(_) if size > 1 << 57 => return Err(Stop::failed(format!("{size} bytes were accepted"))),
+            // CUDA's driver trusts the caller.
+            Ok(memory) => {
+                ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: a missing range was mapped");
+                memory.close()?;
+            }
+        }
+        kept.check(&format!("after a size of {size}"))?;
     }
     Ok(())
 }

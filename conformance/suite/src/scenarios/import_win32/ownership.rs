@@ -7,10 +7,13 @@ use gpu_interop::{ErrorKind, MemoryImport};
 use super::super::import_request::{resized, somewhere_else, works};
 use super::super::rejected;
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
-use crate::leak_check::leak_check;
+use crate::context::Context;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::need::Need;
+use crate::outcome::{Stop, StopKind, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects::{event, is_open, is_same_object};
-use crate::{Context, Need, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "import.win32_kept_handle", Any,
@@ -145,7 +148,7 @@ fn closes_once(context: &Context) -> Verdict {
             let number = stranger.as_raw_handle();
             if !is_same_object(number, &witness) {
                 std::mem::forget((witness, stranger));
-                return Err(Stop::Failed(format!(
+                return Err(Stop::failed(format!(
                     "round {round}: the handle {number:?} of another thread was closed elsewhere"
                 )));
             }
@@ -209,7 +212,7 @@ fn semaphores(context: &Context) -> Verdict {
     let mut seen = 0;
     for exported in made {
         let exported = match exported {
-            Err(Stop::Unsupported(reason)) => {
+            Err(Stop { kind: StopKind::Unsupported, reason, .. }) => {
                 context.leave_out(reason);
                 continue;
             }
@@ -237,7 +240,7 @@ fn semaphores(context: &Context) -> Verdict {
         seen += 1;
     }
     if seen == 0 {
-        return Err(Stop::Unsupported("the suite has no semaphores of this exporter".into()));
+        return Err(Stop::unsupported("the suite has no semaphores of this exporter".into()));
     }
     Ok(())
 }

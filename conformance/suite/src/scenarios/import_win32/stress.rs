@@ -7,12 +7,16 @@ use std::sync::atomic::Ordering;
 
 use gpu_interop::ErrorKind;
 
+use super::super::expect_kind;
 use super::super::handle_reuse::{Counts, Stranger, among};
-use super::super::{expect_kind, import_request::somewhere_else};
+use super::super::import_request::somewhere_else;
 use super::{Kept, came_back, handle_of};
+use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects;
-use crate::{Context, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_stress", Any,
@@ -73,11 +77,11 @@ fn duplicate(handle: &OwnedHandle) -> Verdict<OwnedHandle> {
     let number = handle.as_raw_handle();
     handle
         .try_clone()
-        .map_err(|error| Stop::Failed(format!("the caller's handle {number:?} was closed elsewhere: {error}")))
+        .map_err(|error| Stop::failed(format!("the caller's handle {number:?} was closed elsewhere: {error}")))
 }
 
 fn accepted() -> Stop {
-    Stop::Failed("an import that must fail was accepted".into())
+    Stop::failed("an import that must fail was accepted".into())
 }
 
 /// A section, and its content until it is closed here.
@@ -91,7 +95,7 @@ impl Section {
         let section = objects::section(None, 4096)?;
         let number = section.as_raw_handle();
         objects::write_section(&section, &mark.to_ne_bytes()).map_err(|error| {
-            Stop::Failed(format!("the new handle {number:?} of another thread was closed elsewhere: {error}"))
+            Stop::failed(format!("the new handle {number:?} of another thread was closed elsewhere: {error}"))
         })?;
         Ok(Self { section, mark })
     }

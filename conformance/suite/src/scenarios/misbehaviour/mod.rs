@@ -4,18 +4,14 @@
 //! another version may behave better. The library must reject the same input with a typed error and leave the handle
 //! usable, or, if the input cannot be recognised, continue with correct data.
 
-pub(super) mod descriptor;
-pub(super) mod dma_buf;
-pub(super) mod import;
-pub(super) mod mapping;
-pub(super) mod native;
-pub(super) mod semaphore;
-pub(super) mod sort;
+pub(super) mod memory;
+pub(super) mod semaphores;
 
 use gpu_interop::{Error, MemoryImport, SemaphoreHandle};
 
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
-use crate::{Context, Stop, Verdict};
 
 struct Rows<'a> {
     context: &'a Context,
@@ -54,10 +50,7 @@ impl<'a> Rows<'a> {
             Err(stop) => format!("WRONG: {}", stop.reason()),
         };
         self.context.observe(call, raw, text);
-        library.map(drop).map_err(|stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("{call}: {reason}")),
-            other => other,
-        })
+        library.map(drop).map_err(|stop| stop.during(call))
     }
 
     /// Keeps the other process for the next scenario: its driver rejected or handled every call.
@@ -75,14 +68,16 @@ impl<'a> Rows<'a> {
 }
 
 fn not_a_descriptor() -> Stop {
-    Stop::Unsupported("the exporter's handles are not descriptors".into())
+    Stop::unsupported("the exporter's handles are not descriptors".into())
 }
 
 /// The description of an error that came without a driver call.
 fn before_the_driver(error: &Error) -> Verdict<String> {
     match error.code() {
         None => Ok(in_words(error)),
-        Some(code) => Err(Stop::Failed(format!("the driver was called, and returned {code}: {error}"))),
+        Some(code) => {
+            Err(Stop::failed(format!("the driver was called, and returned {code}: {error}")).with_error(error))
+        }
     }
 }
 

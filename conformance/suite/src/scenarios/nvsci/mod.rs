@@ -1,10 +1,7 @@
 //! NvSciBuf and NvSciSync.
 
-pub(super) mod buffer;
-pub(super) mod fence;
-pub(super) mod image;
-pub(super) mod leaks;
-pub(super) mod refusal;
+pub(super) mod memory;
+pub(super) mod misuse;
 pub(super) mod sync;
 
 use gpu_interop::nvsci::{
@@ -13,7 +10,8 @@ use gpu_interop::nvsci::{
 };
 use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
-use crate::{Context, Stop, Verdict};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 
 /// Open modules of both libraries, and the device's id.
 struct Rig {
@@ -26,15 +24,15 @@ impl Rig {
     /// Unsupported without the libraries, or if the device does not import their objects.
     fn open(context: &Context) -> Verdict<Self> {
         let nv_sci = NvSci::load().map_err(|error| match error.kind() {
-            ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
+            ErrorKind::DriverNotFound => Stop::unsupported(error.to_string()),
             _ => error.into(),
         })?;
         if nv_sci.is_simulated() && !context.device().backend().simulated {
-            return Err(Stop::Unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
+            return Err(Stop::unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
         }
         let uuid = context.device().identity().uuid;
         let gpu =
-            uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci identifies GPUs".into()))?;
+            uuid.ok_or_else(|| Stop::unsupported("the device has no UUID, by which NvSci identifies GPUs".into()))?;
         Ok(Self { buffers: nv_sci.open_buffers()?, syncs: nv_sci.open_syncs()?, gpu })
     }
 

@@ -10,8 +10,11 @@ use rustix::event::EventfdFlags;
 
 use super::super::import_fd::descriptor;
 use super::{check, with_all_descriptors_back};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, StopKind, Verdict};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "property.imports", Any,
@@ -24,7 +27,7 @@ const SIZE: u64 = 70_001;
 
 /// The file of the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum HandleKind {
     Exported,
     Semaphore,
     Pipe,
@@ -36,7 +39,7 @@ enum Sort {
 
 #[derive(Debug, Clone)]
 struct Request {
-    sort: Sort,
+    kind: HandleKind,
     size: u64,
     dedicated: bool,
     as_dma_buf: bool,
@@ -45,14 +48,14 @@ struct Request {
 }
 
 fn requests(real: u64, semaphores: bool) -> impl Strategy<Value = Request> {
-    let sort = prop_oneof![
-        8 => Just(Sort::Exported),
-        u32::from(semaphores) => Just(Sort::Semaphore),
-        1 => Just(Sort::Pipe),
-        1 => Just(Sort::Directory),
-        1 => Just(Sort::File),
-        1 => Just(Sort::Eventfd),
-        1 => Just(Sort::NotOpen),
+    let kind = prop_oneof![
+        8 => Just(HandleKind::Exported),
+        u32::from(semaphores) => Just(HandleKind::Semaphore),
+        1 => Just(HandleKind::Pipe),
+        1 => Just(HandleKind::Directory),
+        1 => Just(HandleKind::File),
+        1 => Just(HandleKind::Eventfd),
+        1 => Just(HandleKind::NotOpen),
     ];
     let size = prop_oneof![
         6 => Just(real),
@@ -62,8 +65,8 @@ fn requests(real: u64, semaphores: bool) -> impl Strategy<Value = Request> {
     ];
     let number = move || prop_oneof![6 => 0..SIZE, 2 => 0..real * 2, 1 => any::<u64>()];
     let maps = vec((number(), number()), 0..4);
-    (sort, size, prop::bool::weighted(0.2), prop::bool::weighted(0.1), maps)
-        .prop_map(|(sort, size, dedicated, as_dma_buf, maps)| Request { sort, size, dedicated, as_dma_buf, maps })
+    (kind, size, prop::bool::weighted(0.2), prop::bool::weighted(0.1), maps)
+        .prop_map(|(kind, size, dedicated, as_dma_buf, maps)| Request { kind, size, dedicated, as_dma_buf, maps })
 }
 
 /// The largest allocation unit of drivers.
@@ -78,7 +81,7 @@ fn imports(context: &Context) -> Verdict {
     drop(context.device().import_memory(right)?);
     let semaphores = match context.exporter()?.binary_semaphore() {
         Ok(_) => true,
-        Err(Stop::Unsupported(reason)) => {
+        Err(Stop { kind: StopKind::Unsupported, reason, .. }) => {
             context.leave_out(format!("descriptors of semaphores: {reason}"));
             false
         }
@@ -90,15 +93,15 @@ fn imports(context: &Context) -> Verdict {
 }
 
 /// The descriptor of a request, if it is open.
-fn open(context: &Context, buffer: &dyn ExportedBuffer, sort: Sort) -> Verdict<Option<OwnedFd>> {
-    Ok(Some(match sort {
-        Sort::Exported => descriptor(buffer.import_request()?.into_handle().into_fd())?,
-        Sort::Semaphore => descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?,
-        Sort::Pipe => rustix::pipe::pipe()?.0,
-        Sort::Directory => File::open("/")?.into(),
-        Sort::File => File::open(std::env::current_exe()?)?.into(),
-        Sort::Eventfd => rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
-        Sort::NotOpen => return Ok(None),
+fn open(context: &Context, buffer: &dyn ExportedBuffer, kind: HandleKind) -> Verdict<Option<OwnedFd>> {
+    Ok(Some(match kind {
+        HandleKind::Exported => descriptor(buffer.import_request()?.into_handle().into_fd())?,
+        HandleKind::Semaphore => descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?,
+        HandleKind::Pipe => rustix::pipe::pipe()?.0,
+        HandleKind::Directory => File::open("/")?.into(),
+        HandleKind::File => File::open(std::env::current_exe()?)?.into(),
+        HandleKind::Eventfd => rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+        HandleKind::NotOpen => return Ok(None),
     }))
 }
 
@@ -108,7 +111,7 @@ fn import(
     (real, dedicated): (u64, bool),
     request: &Request,
 ) -> Verdict {
-    let Some(fd) = open(context, buffer, request.sort)? else {
+    let Some(fd) = open(context, buffer, request.kind)? else {
         // SAFETY: no process has as many descriptors, so the number is not open.
         let handle = unsafe { MemoryHandle::opaque_from_raw_fd(i32::MAX - 1) };
         ensure!(handle.is_err(), "a number that is not open became a handle");
@@ -119,8 +122,8 @@ fn import(
     let wanted = request::memory_with(handle, request.size, request.dedicated);
     // SAFETY: nothing truncates any of these files.
     let wanted = unsafe { wanted.trusted_peer(true) };
-    match (context.device().import_memory(wanted), request.sort) {
-        (Ok(memory), Sort::Exported) => {
+    match (context.device().import_memory(wanted), request.kind) {
+        (Ok(memory), HandleKind::Exported) => {
             ensure!(request.size > 0, "a size of 0 was accepted");
             let told_right = request.dedicated == dedicated && request.size <= real;
             let real = (real, told_right);
@@ -128,10 +131,10 @@ fn import(
             Ok(memory.close()?)
         }
         // Some drivers accept it, and nothing can be mapped.
-        (Ok(memory), Sort::Semaphore) => Ok(memory.close()?),
-        (Ok(_), sort) => Err(Stop::Failed(format!("a descriptor of the sort {sort:?} was accepted as memory"))),
-        (Err(failure), sort) => {
-            let is_right = sort == Sort::Exported
+        (Ok(memory), HandleKind::Semaphore) => Ok(memory.close()?),
+        (Ok(_), kind) => Err(Stop::failed(format!("a descriptor of the kind {kind:?} was accepted as memory"))),
+        (Err(failure), kind) => {
+            let is_right = kind == HandleKind::Exported
                 && (request.size, request.dedicated, request.as_dma_buf) == (real, dedicated, false);
             ensure!(!is_right, "the exporter's own request was rejected: {failure}");
             typed(failure.error())?;
@@ -182,6 +185,9 @@ fn map(
         Err(_) if !inside(real) => Ok(()),
         // A driver may map a falsely dedicated allocation from its beginning only, and maps the whole declared size.
         Err(error) if !told_right && error.code().is_some() => Ok(()),
-        Err(error) => Err(Stop::Failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))),
+        Err(error) => {
+            Err(Stop::failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))
+                .with_error(&error))
+        }
     }
 }

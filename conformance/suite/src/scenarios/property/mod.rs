@@ -2,12 +2,10 @@
 //!
 //! Failures are shrunk for some seconds and reported with the seed. The same seed makes the same requests.
 
-pub(super) mod buffer;
-pub(super) mod image;
 #[cfg(unix)]
 pub(super) mod import;
+pub(super) mod memory;
 pub(super) mod objects;
-pub(super) mod semaphore;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -16,8 +14,9 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
+use crate::context::Context;
 use crate::leak_check::keeps_descriptors;
-use crate::{Context, PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;
@@ -36,7 +35,8 @@ where
     S: Strategy<Value: Debug>,
 {
     let seed = context.pattern().seed();
-    let (passed, failed, lacking) = (Cell::new(0_u32), Cell::new(None::<Instant>), RefCell::new(None));
+    let (passed, failed) = (Cell::new(0_u32), Cell::new(None::<Instant>));
+    let (lacking, error) = (RefCell::new(None), RefCell::new(None));
     let ended = runner(requests, seed).run(strategy, |request| {
         // The shrinking time is over.
         if failed.get().is_some_and(|failed| failed.elapsed() > SHRINKING) {
@@ -47,9 +47,10 @@ where
                 passed.set(passed.get() + u32::from(failed.get().is_none()));
                 Ok(())
             }
-            Err(Stop::Failed(reason)) => {
+            Err(stop) if stop.is_failure() => {
                 failed.set(failed.get().or_else(|| Some(Instant::now())));
-                Err(TestCaseError::fail(reason))
+                error.replace(stop.error);
+                Err(TestCaseError::fail(stop.reason))
             }
             Err(other) => {
                 let reason = other.reason().to_owned();
@@ -62,10 +63,11 @@ where
         Ok(()) => Ok(()),
         Err(TestError::Fail(reason, smallest)) => {
             let number = passed.get() + 1;
-            Err(Stop::Failed(format!(
+            let reason = format!(
                 "{reason}; with {smallest:?}, the smallest like request {number} that fails; to see it again: --seed \
                  {seed} --filter {id}"
-            )))
+            );
+            Err(Stop { error: error.take(), ..Stop::failed(reason) })
         }
         Err(TestError::Abort(reason)) => match (lacking.into_inner(), passed.get()) {
             (Some(stop), 0) => Err(stop),
@@ -73,7 +75,7 @@ where
                 context.leave_out(format!("all but {passed} of {requests} requests: {}", stop.reason()));
                 Ok(())
             }
-            (None, _) => Err(Stop::Failed(format!("no requests could be made: {reason}"))),
+            (None, _) => Err(Stop::failed(format!("no requests could be made: {reason}"))),
         },
     }
 }
@@ -99,7 +101,7 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnMut() -> Verdict) -> Verdict {
-    keeps_descriptors(PATIENCE, "open descriptors afterwards", action)
+    keeps_descriptors(WAIT_TIMEOUT, "open descriptors afterwards", action)
 }
 
 #[cfg(test)]

@@ -1,22 +1,26 @@
-//! Timelines, streams and devices dropped with pending waits.
+//! Timelines and exporters that end while streams wait for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ExporterTimeline, MappedBuffer, Stream};
+use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, Stream, TimelineStrategy};
 
-use super::super::keeps_waiting;
-use super::{Shared, Strategy, by_strategy};
-use crate::context::import_on;
-use crate::{Context, ExportedBuffer, PATIENCE, PROMPT, Stop, Verdict, WATCH, ensure, ensure_eq};
+use super::super::{expect_error, keeps_waiting};
+use super::{Shared, Strategy, by_strategy, let_go};
+use crate::context::{Context, import_on};
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{PROMPT, Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "dropped_pending",
         "Work that waits when its timeline, stream and device are dropped runs as enqueued once the value is reached.",
-        dropped_pending, mostly_waits;
+        dropped_pending;
     "dropped_for_ever",
         "Dropping everything with a wait that is never met ends in bounded time, and the exporter's value is unchanged.",
-        dropped_for_ever, last_in_process, mostly_waits;
+        dropped_for_ever, last_in_process;
+    "abandoned",
+        "Abandoning a timeline releases streams with many enqueued turns; later calls fail with the reason.", abandoned;
 }
 
 const SIZE: usize = 4096;
@@ -87,12 +91,12 @@ fn drop_pending<S: Strategy>(context: &Context, what: Dropped, round: u8) -> Ver
     waited?;
     ensure_eq!(value?, 0, "{what:?}: the exporter's value while the stream waits");
     let ends = || -> Verdict {
-        exporter.wait(2, PATIENCE)?;
+        exporter.wait(2, WAIT_TIMEOUT)?;
         buffer.verify_all(round, &format!("{what:?}: the work behind the wait did not run"))?;
-        Ok(kept_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize_timeout(PATIENCE))?)
+        Ok(kept_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize_timeout(WAIT_TIMEOUT))?)
     };
     let ran = ends();
-    Ok((ran, dropped.join().map_err(|_| Stop::Failed(format!("{what:?}: dropping panicked")))?))
+    Ok((ran, dropped.join().map_err(|_| Stop::failed(format!("{what:?}: dropping panicked")))?))
 }
 
 fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
@@ -135,6 +139,65 @@ fn drop_a_device<S: Strategy>(
     stream.fill(&*mapped, 0x33)?;
     stream.signal_timeline(&other.device, 2)?;
     other.exporter.signal(1)?;
-    other.exporter.wait(2, PATIENCE)?;
+    other.exporter.wait(2, WAIT_TIMEOUT)?;
     buffer.verify_all(0x33, "the other device does not work any more")
+}
+
+fn abandoned<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 4096;
+    const TURNS: u64 = 25;
+    const REASON: &str = "the renderer is gone";
+    let shared = Shared::new::<S>(context, 0)?;
+    let (buffer, mapped) = context.zeroed(2 * SIZE)?;
+    let streams = [context.stream()?, context.stream()?];
+    for turn in 0..TURNS {
+        for (stream, first) in streams.iter().zip([1, 3]) {
+            stream.wait_timeline(&shared.device, 4 * turn + first)?;
+            // With a driver that imports the timeline, this decreases it from its raised value.
+            stream.signal_timeline(&shared.device, 4 * turn + first + 1)?;
+        }
+    }
+    for (stream, at) in streams.iter().zip([0, SIZE as u64]) {
+        stream.fill(mapped.slice(at..at + SIZE as u64)?, 0x5a)?;
+    }
+    for stream in &streams {
+        keeps_waiting(stream, WATCH / 2, "the stream did not wait")?;
+    }
+    shared.device.abandon(REASON)?;
+    for stream in &streams {
+        if S::STRATEGY == TimelineStrategy::Native {
+            let_go(stream)?;
+        } else {
+            let synchronized = stream.synchronize_timeout(WAIT_TIMEOUT);
+            let error =
+                expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for an abandoned timeline")?;
+            ensure!(error.to_string().contains(REASON), "the stream's error lacks the reason: {error}");
+        }
+    }
+    let found = buffer.contents()?;
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the turns has not run");
+    for (what, result) in [
+        ("the value", shared.device.value().map(drop)),
+        ("a wait of the host", shared.device.wait(1, WAIT_TIMEOUT)),
+        ("a signal of the host", shared.device.signal(4 * TURNS + 1)),
+        ("a wait", streams[0].wait_timeline(&shared.device, 1)),
+        ("a signal", streams[1].signal_timeline(&shared.device, 4 * TURNS + 1)),
+    ] {
+        let error = expect_error(result, ErrorKind::Cancelled, what)?;
+        ensure!(error.to_string().contains(REASON), "{what}: the error lacks the reason: {error}");
+    }
+    // Both streams work without it.
+    let other = Shared::new::<S>(context, 0)?;
+    streams[0].wait_timeline(&other.device, 1)?;
+    streams[0].fill(&mapped, 0xa5)?;
+    streams[0].signal_timeline(&other.device, 2)?;
+    other.exporter.signal(1)?;
+    other.exporter.wait(2, WAIT_TIMEOUT)?;
+    let found = buffer.contents()?;
+    ensure_eq!(
+        found.iter().filter(|byte| **byte != 0xa5).count(),
+        0,
+        "bytes that another timeline's stream did not write"
+    );
+    Ok(())
 }

@@ -9,9 +9,11 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
 use super::super::{expect_error, keeps_waiting};
 use super::{Bridge, Shared};
+use crate::context::Context;
 use crate::exporter::{Unwrapping, Wrapper};
+use crate::outcome::{Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "timeline.failing_exporter.bridge", Any,
@@ -83,12 +85,9 @@ impl Wrapper for Failing {
 }
 
 fn failing_exporter(context: &Context) -> Verdict {
-    [Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal].into_iter().try_for_each(|behaviour| {
-        fails(context, behaviour).map_err(|stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("{behaviour:?}: {reason}")),
-            other => other,
-        })
-    })
+    [Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal]
+        .into_iter()
+        .try_for_each(|behaviour| fails(context, behaviour).map_err(|stop| stop.during(format_args!("{behaviour:?}"))))
 }
 
 fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
@@ -109,11 +108,11 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
         let start = Instant::now();
         let synchronized = loop {
             // The bridge carries the signal shortly after the stream has executed it.
-            let synchronized = stream.synchronize_timeout(PATIENCE);
+            let synchronized = stream.synchronize_timeout(WAIT_TIMEOUT);
             if synchronized.is_err() {
                 break synchronized;
             }
-            ensure!(start.elapsed() < PATIENCE, "the failed signal is not an error of its stream");
+            ensure!(start.elapsed() < WAIT_TIMEOUT, "the failed signal is not an error of its stream");
             std::thread::sleep(Duration::from_millis(1));
         };
         let error = expect_error(synchronized, ErrorKind::Driver, "a signal that was not carried")?;
@@ -125,23 +124,23 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
         // Vulkan's wait for a lost device would end. This one lasts until the next wait is added.
         other.wait_timeline(&sound.device, 1)?;
         let error =
-            expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::Driver, "a wait for a failed timeline")?;
+            expect_error(stream.synchronize_timeout(WAIT_TIMEOUT), ErrorKind::Driver, "a wait for a failed timeline")?;
         let reason = if behaviour == Behaviour::Panics { "panicked" } else { "lost on purpose" };
         ensure!(error.to_string().contains(reason), "the stream's error lacks the reason: {error}");
     }
     // Later calls fail before anything is enqueued.
     expect_error(shared.device.value(), ErrorKind::Driver, "the value of a failed timeline")?;
-    expect_error(shared.device.wait(1, PATIENCE), ErrorKind::Driver, "a wait of the host for a failed timeline")?;
+    expect_error(shared.device.wait(1, WAIT_TIMEOUT), ErrorKind::Driver, "a wait of the host for a failed timeline")?;
     expect_error(shared.device.signal(9), ErrorKind::Driver, "a signal of the host")?;
     expect_error(stream.wait_timeline(&shared.device, 2), ErrorKind::Driver, "a wait for a failed timeline")?;
     expect_error(stream.signal_timeline(&shared.device, 9), ErrorKind::Driver, "a signal of a failed timeline")?;
     ensure!(stream.is_idle()?, "something was enqueued for a failed timeline");
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(failing.timeline.value()?, 0, "the value of the timeline that failed");
 
     buffer.verify_all(0, "the other stream proceeded, too")?;
     sound.exporter.signal(1)?;
-    sound.exporter.wait(2, PATIENCE)?;
+    sound.exporter.wait(2, WAIT_TIMEOUT)?;
     buffer.verify_all(0x21, "the other timeline does not work any more")?;
     Ok(())
 }

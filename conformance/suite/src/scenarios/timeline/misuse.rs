@@ -4,8 +4,11 @@ use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy};
-use crate::scenario::{Role, scenarios};
-use crate::{Channel, Context, PATIENCE, Scenario, Verdict, ensure, ensure_eq};
+use crate::context::Context;
+use crate::outcome::{Verdict, WAIT_TIMEOUT};
+use crate::peer::Channel;
+use crate::scenario::{Role, Scenario, scenarios};
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "misuse", "Values that do not increase and timelines of another device are rejected, and nothing is enqueued.", misuse;
@@ -24,7 +27,7 @@ pub(crate) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
             "GPU_INTEROP_TIMELINE selects the strategy or fails; an unknown value is an error.", environment,
-            signals_by_host, within(60), mostly_waits;
+            signals_by_host, within(60);
     }
     SCENARIOS
 };
@@ -47,7 +50,7 @@ fn misuse<S: Strategy>(context: &Context) -> Verdict {
         expect_error(stream.signal_timeline(&shared.device, value), invalid, "a step back")?;
         expect_error(shared.device.signal(value), invalid, "a step back of the host")?;
     }
-    shared.device.wait(10, PATIENCE)?;
+    shared.device.wait(10, WAIT_TIMEOUT)?;
     expect_error(shared.exporter.signal(10), invalid, "a step back of the exporter")?;
 
     let other = context.open_again()?.create_stream()?;
@@ -61,12 +64,12 @@ fn misuse<S: Strategy>(context: &Context) -> Verdict {
     }
     // No rejected call enqueued anything.
     ensure!(other.is_idle()?, "something was enqueued on the stream of another device");
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after the rejected calls");
     // The rejected signals did not reserve 11.
     stream.fill(&mapped, 0x11)?;
     stream.signal_timeline(&shared.device, 11)?;
-    shared.exporter.wait(11, PATIENCE)?;
+    shared.exporter.wait(11, WAIT_TIMEOUT)?;
     buffer.verify_all(0x11, "the work after the rejected calls did not run")
 }
 
@@ -109,7 +112,7 @@ fn tell_strategy(context: &Context, channel: &Channel) -> Verdict {
             // The timeline also works.
             let stream = context.stream()?;
             stream.signal_timeline(&timeline, 1)?;
-            exporter.wait(1, PATIENCE)?;
+            exporter.wait(1, WAIT_TIMEOUT)?;
             channel.send(&timeline.strategy().to_string(), 0, &[])
         }
         Err(error) => channel.send(&error.kind().to_string(), 0, &[]),

@@ -3,7 +3,6 @@
 //! If a device has no timeline semaphores, the strategy `native` is unsupported with the reason; the bridge is
 //! available wherever a stream can wait for a word in memory.
 
-pub(super) mod abandoned;
 pub(super) mod dropped;
 pub(super) mod failure;
 pub(super) mod misuse;
@@ -16,7 +15,10 @@ use std::sync::Arc;
 
 use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
-use crate::{Context, PATIENCE, Pattern, Point, Stop, Verdict};
+use crate::context::Context;
+use crate::exporter::Point;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::Pattern;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
@@ -90,7 +92,7 @@ fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdic
     let (capabilities, kind) = (device.capabilities(), exporter.handle_kind());
     let support = match (S::STRATEGY, kind) {
         (TimelineStrategy::Native, None) => {
-            return Err(Stop::Unsupported("the exporter has no timelines that can be exported".into()));
+            return Err(Stop::unsupported("the exporter has no timelines that can be exported".into()));
         }
         (TimelineStrategy::Native, Some(kind)) => capabilities.semaphore(kind),
         _ => capabilities.timeline(None),
@@ -108,13 +110,13 @@ pub(super) fn need_waits(device: &Device, strategy: TimelineStrategy) -> Verdict
 }
 
 fn unless(reason: Option<&str>, what: &str) -> Verdict {
-    reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+    reason.map_or(Ok(()), |reason| Err(Stop::unsupported(format!("{what}: {reason}"))))
 }
 
 /// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail,
 /// depending on the driver.
 fn let_go(stream: &Stream) -> Verdict {
-    match stream.synchronize_timeout(PATIENCE) {
+    match stream.synchronize_timeout(WAIT_TIMEOUT) {
         Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
         synchronized => Ok(synchronized?),
     }

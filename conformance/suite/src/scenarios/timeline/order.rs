@@ -7,19 +7,23 @@ use gpu_interop::ErrorKind;
 
 use super::super::{expect_error, keeps_waiting, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
-use crate::{Context, Exchange, PATIENCE, PROMPT, Scenario, Verdict, WATCH, ensure, ensure_eq};
+use crate::context::Context;
+use crate::exporter::Exchange;
+use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::scenario::Scenario;
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     // Each of many turns would wait for the time slices of busy processes.
     "ping_pong",
         "The exporter's queue and a stream take 10,000 turns on one buffer; each finds the other's data.",
-        ping_pong, beside_waiting,
+        ping_pong,
         within(60), mirrors("intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore");
     "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame has its own data on both sides.", frames_in_flight;
     "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
-        wait_before_signal, mostly_waits;
+        wait_before_signal;
     "timeout", "Host waits and synchronisations behind an unmet wait time out on time, and can be repeated.",
-        timeout, mostly_waits;
+        timeout;
     "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work; no smaller value meets them.", large_values;
 }
 
@@ -72,9 +76,9 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
         }
     }
     exchanges.into_iter().try_for_each(check)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     // A bridge carries the last signal after the stream is idle.
-    shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
+    shared.device.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
         of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
@@ -116,7 +120,7 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
         }
     }
     exchanges.into_iter().try_for_each(check)?;
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
@@ -132,9 +136,9 @@ fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
     let pattern = context.pattern();
     source.put(pattern)?;
     shared.exporter.signal(1)?;
-    shared.exporter.wait(2, PATIENCE)?;
+    shared.exporter.wait(2, WAIT_TIMEOUT)?;
     target.verify(pattern, "the stream's copy after the signal")?;
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn timeout<S: Strategy>(context: &Context) -> Verdict {
@@ -154,8 +158,8 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     ensure!(start.elapsed() < PROMPT, "a wait without any time took {:?}", start.elapsed());
     buffer.verify_all(0, "the stream proceeded after a wait timed out")?;
     shared.exporter.signal(1)?;
-    shared.device.wait(2, PATIENCE)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    shared.device.wait(2, WAIT_TIMEOUT)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.verify_all(0x5a, "the work behind the wait did not run")?;
     Ok(())
 }
@@ -171,11 +175,11 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
         let pattern = of_turn(context, turn);
         source.put(pattern)?;
         shared.exporter.signal(theirs)?;
-        shared.device.wait(theirs, PATIENCE)?;
+        shared.device.wait(theirs, WAIT_TIMEOUT)?;
         stream.wait_timeline(&shared.device, theirs)?;
         stream.copy(&to, &from)?;
         stream.signal_timeline(&shared.device, ours)?;
-        shared.exporter.wait(ours, PATIENCE)?;
+        shared.exporter.wait(ours, WAIT_TIMEOUT)?;
         target.verify(pattern, &format!("turn {turn}: the stream's copy"))?;
     }
     if need_waits(context.device(), S::STRATEGY).is_err() {
@@ -183,7 +187,7 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
         expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
     }
     // A rejected wait that was enqueued would never end.
-    Ok(stream.synchronize_timeout(PATIENCE)?)
+    Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
 fn large_values<S: Strategy>(context: &Context) -> Verdict {
@@ -215,11 +219,11 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         keeps_waiting(&stream, watch, format_args!("a wait for {theirs} was met by a smaller value"))?;
         expect_error(shared.device.wait(theirs, Duration::ZERO), ErrorKind::Timeout, "a wait of the host")?;
         shared.exporter.signal(theirs)?;
-        shared.device.wait(ours, PATIENCE)?;
+        shared.device.wait(ours, WAIT_TIMEOUT)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
         let found = buffer.contents()?;
         ensure!(found.iter().all(|byte| *byte == context.pattern().byte(turn)), "{ours}: the stream's data is missing");
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     Ok(())
 }

@@ -7,20 +7,22 @@ use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
 use super::super::{BRIEF, expect_error, keeps_waiting};
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
+use crate::context::Context;
+use crate::exporter::{ExportedBuffer, Point};
+use crate::outcome::{PROMPT, Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::peer::Channel;
 use crate::scenario::Role;
-use crate::system::{self};
-use crate::{
-    Channel, Context, ExportedBuffer, OsHandle, PATIENCE, PROMPT, Point, Stop, Verdict, WATCH, ensure, ensure_eq,
-};
+use crate::system::{self, OsHandle};
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "two_processes",
         "The queue of an exporter in another process and a stream take 200 turns, with the data verified by both.",
-        two_processes, mostly_waits;
+        two_processes;
     "exporter_killed",
         "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
          and keeps its data.",
-        exporter_killed, last_in_process, mostly_waits;
+        exporter_killed, last_in_process;
 }
 
 pub(crate) const ROLES: &[(&str, Role)] =
@@ -40,7 +42,7 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     let timeline = exporter.timeline(0)?;
     let request = buffer.import_request()?;
     let memory = system::of_memory(request.handle());
-    let memory = memory.ok_or_else(|| Stop::Failed("the memory cannot be sent to another process".into()))?;
+    let memory = memory.ok_or_else(|| Stop::failed("the memory cannot be sent to another process".into()))?;
     let sent = exporter.send_timeline(&*timeline)?;
     channel.send("shared", request.size(), &[memory, system::borrow_handle(&sent)])?;
     Ok((buffer, timeline))
@@ -50,7 +52,7 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
 fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
     let (size, handles) = channel.receive("shared")?;
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
-        .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
+        .map_err(|handles| Stop::failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
     let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0..SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
@@ -77,8 +79,8 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal_timeline(&shared.device, 2 * turn + 2)?;
     }
-    stream.synchronize_timeout(PATIENCE)?;
-    shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
+    shared.device.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
         of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
@@ -95,7 +97,7 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
     }
-    timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
+    timeline.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
     ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is missing");
@@ -111,7 +113,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     // The exporter's queue waits for 2, which is never signalled, and the stream for later values, turn by turn.
     peer.channel().receive("submitted")?;
     for turn in 1..=TURNS_OF_THE_DEAD {
@@ -126,16 +128,20 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let start = Instant::now();
     // A native timeline is not polled while only streams wait.
     if S::STRATEGY == TimelineStrategy::Native {
-        expect_error(shared.device.wait(3, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
+        expect_error(
+            shared.device.wait(3, WAIT_TIMEOUT),
+            ErrorKind::Cancelled,
+            "a wait of the host for a killed process",
+        )?;
         let_go(&stream)?;
     } else {
-        let synchronized = stream.synchronize_timeout(PATIENCE);
+        let synchronized = stream.synchronize_timeout(WAIT_TIMEOUT);
         expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for a killed process")?;
     }
     let (taken, next) = (start.elapsed(), 2 * TURNS_OF_THE_DEAD + 3);
     ensure!(taken < PROMPT, "the end of the process was noticed after {taken:?}");
     for (what, result) in [
-        ("a wait of the host", shared.device.wait(3, PATIENCE)),
+        ("a wait of the host", shared.device.wait(3, WAIT_TIMEOUT)),
         ("a wait", stream.wait_timeline(&shared.device, next)),
         ("a signal", stream.signal_timeline(&shared.device, next)),
     ] {
@@ -155,5 +161,5 @@ fn export_a_frame_and_hang_in_the_next(context: &Context, channel: &Channel) -> 
     let _pending = buffer.exchange(at(2), &of_turn(context, 2).bytes(0, SIZE), at(3))?;
     channel.send("submitted", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }

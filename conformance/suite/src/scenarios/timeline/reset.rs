@@ -4,9 +4,9 @@ use gpu_interop::{ErrorKind, Stream, Timeline};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy};
-use crate::context::import_on;
+use crate::context::{Context, import_on};
 use crate::other_library::OtherLibrary;
-use crate::{Context, PATIENCE, Verdict};
+use crate::outcome::{Verdict, WAIT_TIMEOUT};
 
 by_strategy! {
     native need [exporter SurvivesReset, driver Reset, native timelines],
@@ -47,7 +47,7 @@ fn exchange<S: Strategy>(context: &Context, then: impl FnOnce(&Stream, &Timeline
     stream.fill(&mapped, 0x55)?;
     stream.signal_timeline(&timeline, 2)?;
     exporter.signal(1)?;
-    exporter.wait(2, PATIENCE)?;
+    exporter.wait(2, WAIT_TIMEOUT)?;
     buffer.verify_all(0x55, "the fill between the wait and the signal")?;
     stream.synchronize()?;
     then(&stream, &timeline)

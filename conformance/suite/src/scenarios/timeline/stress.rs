@@ -7,7 +7,11 @@ use gpu_interop_kernels::pattern_word;
 
 use super::super::{BRIEF, keeps_waiting};
 use super::{Shared, Strategy, by_strategy};
-use crate::{Context, ExportedBuffer, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure, system};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::{ensure, system};
 
 by_strategy! {
     "dependencies",
@@ -20,7 +24,7 @@ by_strategy! {
     "create_and_destroy",
         "8 threads create, use and drop timelines 50 times each, then devices 25 times; descriptors, threads and mappings \
          are as before.",
-        create_and_destroy, beside_waiting;
+        create_and_destroy;
 }
 
 /// Numbers derived from a seed.
@@ -98,10 +102,12 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
-        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+        stream
+            .synchronize_timeout(WAIT_TIMEOUT)
+            .map_err(|error| Stop::from(error).during(format_args!("stream {number}")))?;
     }
     for task in &tasks {
-        timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
+        timelines[task.timeline].exporter.wait(task.value, WAIT_TIMEOUT)?;
     }
     let found = buffer.contents()?;
     let mut wrong = Vec::new();
@@ -141,9 +147,11 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
     }
     links[STREAMS].exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
-        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+        stream
+            .synchronize_timeout(WAIT_TIMEOUT)
+            .map_err(|error| Stop::from(error).during(format_args!("stream {number}")))?;
     }
-    links[0].exporter.wait(1, PATIENCE)?;
+    links[0].exporter.wait(1, WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     for (number, found) in found.chunks_exact(CELL).enumerate() {
         context.pattern().verify(0, found, &format!("cell {number}"))?;
@@ -196,7 +204,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     }
     let start = Instant::now();
     while system::threads()? > running {
-        ensure!(start.elapsed() < PATIENCE, "threads grew from {running} to {}", system::threads()?);
+        ensure!(start.elapsed() < WAIT_TIMEOUT, "threads grew from {running} to {}", system::threads()?);
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -242,7 +250,7 @@ fn pending_cycles<S: Strategy>(
         if !early {
             shared.exporter.signal(1)?;
         }
-        shared.exporter.wait(2, PATIENCE)?;
+        shared.exporter.wait(2, WAIT_TIMEOUT)?;
         if cycle % 10 == 0 {
             let found = buffer.contents()?;
             ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is missing");
@@ -260,7 +268,7 @@ fn device_cycles<S: Strategy>(context: &Context, cycles: u64) -> Verdict {
         shared.exporter.signal(1)?;
         stream.wait_timeline(&shared.device, 1)?;
         stream.signal_timeline(&shared.device, 2)?;
-        shared.exporter.wait(2, PATIENCE)?;
+        shared.exporter.wait(2, WAIT_TIMEOUT)?;
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !handles.is_empty() && !control.push(SendAncillaryMessage::ScmRights(handles)) {
-            return Err(Stop::Failed(format!("more than {MAX_HANDLES} descriptors in one message")));
+            return Err(Stop::failed(format!("more than {MAX_HANDLES} descriptors in one message")));
         }
         rustix::net::sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
@@ -87,7 +87,7 @@ impl Connection {
         if received.flags.contains(ReturnFlags::CTRUNC) || count > MAX_HANDLES {
             let reason =
                 format!("a message has more than {MAX_HANDLES} descriptors, or this process has too many open");
-            return Err(Stop::Failed(format!("{reason}; {count} were received, and closed")));
+            return Err(Stop::failed(format!("{reason}; {count} were received, and closed")));
         }
         ensure!(!received.flags.contains(ReturnFlags::TRUNC), "a message is longer than {most} bytes");
         if received.bytes == 0 {

@@ -155,7 +155,7 @@ pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     let actual = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
     match parent {
         Some(expected) if actual.as_deref() != Some(expected) => {
-            Err(Stop::Failed("the process that started this one has ended".into()))
+            Err(Stop::failed("the process that started this one has ended".into()))
         }
         _ => Ok(()),
     }

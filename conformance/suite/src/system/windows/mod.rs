@@ -2,7 +2,6 @@
 
 mod connection;
 pub(crate) mod objects;
-mod resource_count;
 
 use std::fs::File;
 use std::os::windows::fs::FileExt;
@@ -12,18 +11,25 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use gpu_interop::handle::Win32Object;
 use gpu_interop::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind};
-use windows_sys::Win32::System::Threading::{
-    CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, GetCurrentThreadId, INFINITE, OpenProcess, PROCESS_SYNCHRONIZE,
-    WaitForSingleObject,
+use windows_sys::Win32::Foundation::{GetHandleInformation, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::System::Diagnostics::ToolHelp::{
+    CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
+use windows_sys::Win32::System::Memory::{MEM_FREE, MEM_MAPPED, MEMORY_BASIC_INFORMATION, VirtualQuery};
+use windows_sys::Win32::System::ProcessStatus::{GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
+use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
+use windows_sys::Win32::System::Threading::{
+    CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, GetCurrentProcessId, GetCurrentThreadId, GetProcessHandleCount,
+    INFINITE, OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject,
+};
+
+pub use connection::Connection;
+use objects::current_process;
 
 use super::{BorrowedOsHandle, OsHandle};
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
-
-pub use connection::Connection;
-pub use resource_count::raise_handle_limit;
-pub(crate) use resource_count::{available_memory, handle_limit, open_descriptors, resources, threads};
+use crate::system::ResourceSnapshot;
 
 /// The handle kinds of this system's exporters.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
@@ -139,15 +145,15 @@ pub fn thread_id() -> i32 {
 
 /// Number of handles of a program that this process starts, before it runs.
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
-    let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
+    let uncounted = || Stop::skipped("this system does not count the handles of a process, as Wine".into());
     // Queried for this process first: if the system does not count handles, no process need be started.
-    resource_count::handles_of(objects::current_process())?.ok_or_else(untold)?;
+    handles_of(current_process())?.ok_or_else(uncounted)?;
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.creation_flags(CREATE_SUSPENDED).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-    let counted = resource_count::handles_of(child.as_handle());
+    let counted = handles_of(child.as_handle());
     child.kill()?;
     child.wait()?;
-    counted?.ok_or_else(untold)
+    counted?.ok_or_else(uncounted)
 }
 
 /// Starts a program that Ctrl-C in a terminal does not reach.
@@ -192,4 +198,116 @@ pub fn describe(status: ExitStatus) -> String {
 /// Makes temporary files that become files.
 pub fn readable_file() -> tempfile::Builder<'static, 'static> {
     tempfile::Builder::new()
+}
+
+/// The result of a function that returns 0 on failure.
+fn worked(answer: i32) -> Verdict {
+    if answer == 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
+}
+
+/// The size of a struct in the type of the functions.
+fn length<T>() -> u32 {
+    u32::try_from(size_of::<T>()).unwrap_or(u32::MAX)
+}
+
+/// Counts the resources of this process.
+pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
+    let process = current_process();
+    let mut memory = PROCESS_MEMORY_COUNTERS::default();
+    let length = length::<PROCESS_MEMORY_COUNTERS>();
+    // SAFETY: the process is this one; the struct has the stated size.
+    worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
+    let resident = memory.WorkingSetSize as u64;
+    Ok(ResourceSnapshot { descriptors: open_descriptors()?, mappings: views(), resident })
+}
+
+/// Counts the open handles of this process.
+pub(crate) fn open_descriptors() -> Verdict<usize> {
+    Ok(handles_of(current_process())?.unwrap_or_else(open_handles))
+}
+
+/// The search for handles ends after this many free numbers. Handles get the lowest free multiple of 4.
+const GAP: usize = 512;
+
+/// The number of open handles of this process, found by testing each number.
+fn open_handles() -> usize {
+    let is_open = |number: usize| {
+        let mut flags = 0;
+        // SAFETY: the pointer is valid for the call, which fails for an invalid handle.
+        unsafe { GetHandleInformation(std::ptr::without_provenance_mut(number), &raw mut flags) != 0 }
+    };
+    let (mut count, mut free) = (0, 0);
+    for number in (4..).step_by(4) {
+        (count, free) = if is_open(number) { (count + 1, 0) } else { (count, free + 1) };
+        if free == GAP {
+            break;
+        }
+    }
+    count
+}
+
+/// The number of open handles of a process; `None` if the system does not count them: Wine 8 always returns 0.
+pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
+    let mut handles = 0;
+    // SAFETY: the pointer is valid for the call, and the process's handle is open.
+    worked(unsafe { GetProcessHandleCount(process.as_raw_handle(), &raw mut handles) })?;
+    Ok(Some(handles as usize).filter(|handles| *handles > 0))
+}
+
+/// The number of views of file mappings.
+fn views() -> usize {
+    let (mut address, mut count, mut last) = (0_usize, 0, 0);
+    loop {
+        let mut region = MEMORY_BASIC_INFORMATION::default();
+        // SAFETY: any address may be queried; the buffer has the stated size.
+        let length = unsafe {
+            VirtualQuery(std::ptr::without_provenance(address), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>())
+        };
+        let next = region.BaseAddress.addr().checked_add(region.RegionSize);
+        let (true, Some(next)) = (length > 0, next) else { return count };
+        let view = region.AllocationBase.addr();
+        if region.State != MEM_FREE && region.Type == MEM_MAPPED && view != last {
+            count += 1;
+            last = view;
+        }
+        address = next;
+    }
+}
+
+/// The number of threads of this process.
+pub(crate) fn threads() -> Verdict<usize> {
+    // SAFETY: no pointers.
+    let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
+    if snapshot == INVALID_HANDLE_VALUE {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    // SAFETY: a new handle, owned by this caller.
+    let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
+    let mut entry = THREADENTRY32 { dwSize: length::<THREADENTRY32>(), ..Default::default() };
+    // SAFETY: the snapshot is open, and the struct contains its length.
+    let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
+    let mut count = 0;
+    while more != 0 {
+        // SAFETY: no arguments.
+        count += usize::from(entry.th32OwnerProcessID == unsafe { GetCurrentProcessId() });
+        // SAFETY: as for the first.
+        more = unsafe { Thread32Next(snapshot.as_raw_handle(), &raw mut entry) };
+    }
+    Ok(count)
+}
+
+/// Memory that is available, bytes.
+pub(crate) fn available_memory() -> Verdict<u64> {
+    let mut status = MEMORYSTATUSEX { dwLength: length::<MEMORYSTATUSEX>(), ..Default::default() };
+    // SAFETY: the pointer is valid for the call, and the struct contains its length.
+    worked(unsafe { GlobalMemoryStatusEx(&raw mut status) })?;
+    Ok(status.ullAvailPhys)
+}
+
+/// Nothing limits them further.
+pub fn raise_handle_limit() {}
+
+/// The maximum number of open handles of a process: 2^24.
+pub(crate) fn handle_limit() -> u64 {
+    1 << 24
 }

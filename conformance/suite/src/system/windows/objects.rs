@@ -66,7 +66,7 @@ pub(crate) fn take(object: &OwnedHandle) -> Verdict<bool> {
     match unsafe { WaitForSingleObject(object.as_raw_handle(), 0) } {
         WAIT_OBJECT_0 => Ok(true),
         WAIT_TIMEOUT => Ok(false),
-        other => Err(Stop::Failed(format!("WaitForSingleObject returned {other:#x}"))),
+        other => Err(Stop::failed(format!("WaitForSingleObject returned {other:#x}"))),
     }
 }
 

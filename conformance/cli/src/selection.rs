@@ -1,15 +1,17 @@
-//! Lists of cases: files of `--cases`, and tiers, which are lists in the command.
+//! The cases of a run: lists in files of `--cases`, tiers, which are lists in the command, and `--shard`, every n-th case.
 //!
-//! A line is `id`, for every exporter, or `id@exporter`. `linux:` or `windows:` before it limits it to that system. `#`
-//! begins a comment.
+//! A line of a list is `id`, for every exporter, or `id@exporter`. `linux:` or `windows:` before it limits it to that
+//! system. `#` begins a comment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use gpu_interop_conformance::{ExporterName, Exporters, Scenario, Stop, Verdict};
 
 use crate::report::{self, case_name};
+use crate::runner::Case;
 use crate::sha256;
 
 /// A frozen list of cases. A change needs another number.
@@ -59,7 +61,7 @@ impl CaseList {
     /// If it cannot be read, names an unknown case, or is empty.
     pub(crate) fn read(path: &Path, scenarios: &[Scenario]) -> Verdict<Self> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Stop::Failed(format!("--cases {}: {error}", path.display())))?;
+            .map_err(|error| Stop::failed(format!("--cases {}: {error}", path.display())))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         Self::parse(&name, &text, scenarios)
     }
@@ -87,13 +89,13 @@ impl CaseList {
         if !unknown.is_empty() {
             let more = if unknown.len() > 5 { format!(", and {} more", unknown.len() - 5) } else { String::new() };
             unknown.truncate(5);
-            return Err(Stop::Failed(format!(
+            return Err(Stop::failed(format!(
                 "{name}: unknown cases: {}{more}; `conformance list` shows the ids",
                 unknown.join(", ")
             )));
         }
         if lines.is_empty() {
-            return Err(Stop::Failed(format!("{name}: the list has no case for this system")));
+            return Err(Stop::failed(format!("{name}: the list has no case for this system")));
         }
         let about = report::CaseList { name: name.into(), sha256: sha256::of(text.as_bytes()) };
         Ok(Self { about, lines })
@@ -101,7 +103,7 @@ impl CaseList {
 
     /// `true` if the list has this case.
     pub(crate) fn has(&self, scenario: &Scenario, exporter: Option<ExporterName>) -> bool {
-        scenario.names().any(|id| self.lines.contains_key(id) || self.lines.contains_key(&case_name(id, exporter)))
+        self.lines.contains_key(scenario.id) || self.lines.contains_key(&case_name(scenario.id, exporter))
     }
 
     /// Its name and checksum, for the report.
@@ -112,16 +114,59 @@ impl CaseList {
 
 /// `true` if a line names this scenario, or one of its cases.
 fn exists(scenario: &Scenario, case: &str) -> bool {
-    let with_exporter = |id| match scenario.exporters {
-        Exporters::None => false,
-        Exporters::Any => ExporterName::ALL.iter().any(|exporter| case_name(id, Some(*exporter)) == case),
+    let id = scenario.id;
+    let has_exporter = || ExporterName::ALL.iter().any(|exporter| case_name(id, Some(*exporter)) == case);
+    id == case || (scenario.exporters == Exporters::Any && has_exporter())
+}
+
+/// The value of `--shard`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardNumber {
+    /// From 1.
+    index: usize,
+    count: usize,
+}
+
+impl FromStr for ShardNumber {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        match numbers {
+            Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
+            _ => Err("use NUMBER/COUNT, with a number from 1 to the count: 2/4".into()),
+        }
+    }
+}
+
+/// The cases of one shard, and its description for the report.
+///
+/// # Errors
+/// If the shard is empty.
+pub(crate) fn select<'a>(cases: &[Case<'a>], number: ShardNumber) -> Verdict<(Vec<Case<'a>>, report::Shard)> {
+    let ShardNumber { index, count } = number;
+    // Neighbours of a group take similar time, so they belong to different shards.
+    let positions: Vec<usize> = (index - 1..cases.len()).step_by(count).collect();
+    if positions.is_empty() {
+        let total = cases.len();
+        let message =
+            format!("--shard {index}/{count}: the shard is empty, because there are {total} cases; use fewer shards");
+        return Err(Stop::failed(message));
+    }
+    let selected = positions.iter().map(|position| cases[*position]).collect();
+    let shard = report::Shard {
+        index,
+        count,
+        total: cases.len(),
+        cases_sha256: sha256::of_lines(cases.iter().map(Case::name)),
+        positions,
     };
-    scenario.names().any(|id| id == case || with_exporter(id))
+    Ok((selected, shard))
 }
 
 #[cfg(test)]
 mod tests {
-    use gpu_interop_conformance::Suite;
+    use gpu_interop_conformance::{Exporters, Scenario, Suite};
     use gpu_interop_test_support::committed;
 
     use super::*;
@@ -177,6 +222,43 @@ mod tests {
         for line in ["memory.fil", "memory.fill@cuda", "identity.stable@native", "beos: memory.fill"] {
             let reason = parse(&format!("memory.fill\n{line}")).expect_err(line).reason().to_owned();
             assert!(reason.contains(&format!("line 2: `{line}`")), "{reason}");
+        }
+    }
+
+    const SCENARIOS: [Scenario; 6] = [
+        Scenario::new("a.1", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.2", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.3", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.4", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.5", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.6", Exporters::None, "", |_| Ok(())),
+    ];
+
+    fn cases() -> Vec<Case<'static>> {
+        SCENARIOS.iter().map(|scenario| Case { scenario, exporter: None }).collect()
+    }
+
+    #[test]
+    fn every_case_is_in_one_shard() {
+        let all = cases();
+        for count in 1..=6 {
+            let mut places = Vec::new();
+            for index in 1..=count {
+                let (selected, shard) = select(&all, ShardNumber { index, count }).expect("not empty");
+                assert_eq!((selected.len(), shard.total), (shard.positions.len(), 6));
+                places.extend(shard.positions);
+            }
+            places.sort_unstable();
+            assert_eq!(places, [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(select(&all, ShardNumber { index: 7, count: 7 }).is_err());
+    }
+
+    #[test]
+    fn numbers_are_from_1() {
+        assert_eq!("2/4".parse(), Ok(ShardNumber { index: 2, count: 4 }));
+        for text in ["0/4", "5/4", "4", "1/0", "a/b", "-1/2", ""] {
+            assert!(text.parse::<ShardNumber>().is_err(), "{text}");
         }
     }
 }

@@ -11,30 +11,25 @@ use wait_timeout::ChildExt;
 
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
-use super::lanes::Turn;
 use crate::call_trace::{self, CallFile};
-use crate::evidence::{Around, Evidence, KernelLine, Window};
+use crate::evidence::{Around, Evidence, Window};
 use crate::interrupt::NOTICED_WITHIN;
 use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
 use gpu_interop_conformance::{
-    Beside, CONNECTIONS_VARIABLE, Channel, Observation, Outcome, Recorded, Scenario, Seeds, Stop, Verdict,
+    CONNECTIONS_VARIABLE, Channel, Concurrency, Observation, Outcome, Recorded, Scenario, Seeds, Stop, Verdict,
 };
 
 /// Maximum size of the message with a scenario's result, bytes.
 const MESSAGE: usize = 128 << 10;
 /// The message that carries the file for driver calls.
 const CALLS: &str = "calls";
-/// A held process has opened its device and exporter.
-const OPENED: &[u8] = b"opened";
-/// The message that lets a held process run its scenarios.
-const BEGIN: &str = "begin";
 /// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
-/// The most hardware queues that CUDA has: a stream whose wait is enqueued before the signal needs one of its own. With 32 queues a
-/// process takes three times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
+/// The maximum number of CUDA's hardware queues. A stream whose wait is enqueued before the signal needs a queue of its own.
+/// With 32 queues a process takes 1.0 s to start and exit, instead of 0.37 s (H200).
 const MOST_CONNECTIONS: &str = "32";
 
 /// Records this process's driver calls in the parent's file.
@@ -44,25 +39,17 @@ pub(crate) fn record_calls() -> Verdict {
     Ok(())
 }
 
-/// Waits in a held process until it may run scenarios.
-pub(crate) fn wait_to_begin() -> Verdict {
-    let channel = Channel::of_this_process()?;
-    channel.connection().send(OPENED, &[])?;
-    while !channel.connection().wait(Duration::from_secs(60))? {}
-    channel.receive(BEGIN).map(drop)
-}
-
 /// Sends the result of a scenario to the parent.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
     // Later calls free objects of the failed scenario and do not belong to its trace.
-    if matches!(ran.verdict, Err(Stop::Failed(_))) {
+    if ran.verdict.as_ref().is_err_and(Stop::is_failure) {
         call_trace::stop();
     } else {
         call_trace::next_scenario();
     }
     let mut ran = ran.clone();
-    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
-        *reason = cut(reason, MESSAGE / 16);
+    if let Err(stop) = &mut ran.verdict {
+        stop.reason = cut(&stop.reason, MESSAGE / 16);
     }
     let Recorded { observed, left_out } = &mut ran.recorded;
     let most = MESSAGE / 24 / (3 * observed.len() + left_out.len()).max(1);
@@ -70,7 +57,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
     for text in observed.chain(left_out) {
         *text = cut(text, most);
     }
-    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
+    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::failed(error.to_string()))?;
     Connection::of_this_process()?.send(&bytes, &[])
 }
 
@@ -99,56 +86,8 @@ pub(super) struct Options<'a> {
     pub(super) evidence: &'a Evidence,
 }
 
-/// A process that opens the device and the exporter of its cases, and then waits until these may run: processes start
-/// while others run cases.
-pub(super) struct Held<'a> {
-    process: Process<'a>,
-    /// The kernel's messages about its start belong to its first case.
-    window: Option<Window<'a>>,
-    kernel_log: Vec<KernelLine>,
-}
-
-impl<'a> Held<'a> {
-    /// Starts the process of these cases. `None` if the run ends, or if the start fails: [`run`] tries again, and reports
-    /// the failure.
-    pub(super) fn start(options: Options<'a>, cases: &[Case<'_>]) -> Option<Self> {
-        let is_to_run = options.halt.stop().is_none();
-        is_to_run.then(|| Self::spawn(options, cases, true).ok()).flatten()
-    }
-
-    fn spawn(options: Options<'a>, cases: &[Case<'_>], held: bool) -> Verdict<Self> {
-        let window = cases.first().map(|case| options.evidence.begin(case.name()));
-        let process = Process::spawn(options, cases, held)?;
-        if let Some(window) = &window {
-            window.process(process.child.id());
-        }
-        Ok(Self { process, window, kernel_log: Vec::new() })
-    }
-
-    /// Waits until the process has opened its device and exporter, or has failed to, for at most `limit`. Then it does
-    /// nothing until its cases run.
-    pub(super) fn wait_until_open(&mut self, limit: Duration) {
-        // An error is found again when the process is used.
-        let _ = self.process.channel.connection().wait(limit);
-        self.kernel_log = self.window.take().map(Window::end).unwrap_or_default();
-    }
-
-    fn begin(&mut self) {
-        // The message does not arrive if the process has ended: its end is the result of its first case.
-        let _ = self.process.channel.send(BEGIN, 0, &[]);
-    }
-}
-
-/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is their
-/// process, if it was started before. `turn` ends before the process has exited, when the last case has a result that is no
-/// failure; after a failure, when that has been reported. If all cases that are left mostly wait, `turn` ends before them.
-pub(super) fn run<'a>(
-    options: Options<'a>,
-    cases: &[Case<'_>],
-    mut held: Option<Held<'a>>,
-    mut turn: Option<Turn<'_>>,
-    mut ended: impl FnMut(usize, Ended, Duration),
-) {
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`.
+pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
     let mut done = 0;
     while done < cases.len() {
         if let Some(stop) = options.halt.stop() {
@@ -156,18 +95,13 @@ pub(super) fn run<'a>(
             done += 1;
             continue;
         }
-        let mut sensors = options.evidence.sensors(cases[done].scenario.beside >= Beside::Waiting);
-        let mut started = match held.take() {
-            Some(mut held) => {
-                held.begin();
-                Ok(held)
-            }
-            None => Held::spawn(options, &cases[done..], false),
-        };
-        let Held { process, window, kernel_log } = match &mut started {
-            Ok(started) => started,
+        let is_exclusive = cases[done].scenario.concurrency == Concurrency::Exclusive;
+        let mut sensors = options.evidence.sensors(is_exclusive);
+        let mut window = Some(options.evidence.begin(cases[done].name()));
+        let mut process = match Process::spawn(options, &cases[done..]) {
+            Ok(process) => process,
             Err(stop) => {
-                ended(done, Ended::of(Err(stop.clone())), Duration::ZERO);
+                ended(done, Ended::of(Err(stop)), Duration::ZERO);
                 done += 1;
                 continue;
             }
@@ -175,27 +109,23 @@ pub(super) fn run<'a>(
         let (mut usable, first, mut start) = (true, done, Instant::now());
         while usable && done < cases.len() {
             let limit = time_limit(options.timeout, cases[done].scenario, options.seeds);
-            let is_last = done + 1 == cases.len();
-            let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
-            open.process(process.child.id());
-            let mut end = process.next(limit, is_last, &mut turn).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            if let Some(window) = &window {
+                window.process(process.child.id());
+            }
+            let mut end = process.next(limit, done + 1 == cases.len()).unwrap_or_else(|stop| Ended::of(Err(stop)));
             let took = end.took_since(start);
             // The process has begun the next case.
             start = Instant::now();
-            end.kernel_log = std::mem::take(kernel_log);
-            end.kernel_log.extend(window.take().map(Window::end).unwrap_or_default());
+            end.kernel_log = window.take().map(Window::end).unwrap_or_default();
             end.is_gpu_error = options.evidence.kernel_log.is_gpu_error(&cases[done].name(), &end.kernel_log);
-            *window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
-            let after = options.evidence.sensors(sensors.is_some());
+            window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
+            let after = options.evidence.sensors(is_exclusive);
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
             sensors = after;
             usable = !end.outcome.is_failure();
             ended(done, Process::with_history(end, &cases[first..done]), took);
             // The process of a run that stops ends as well.
             usable &= options.halt.stop().is_none();
-            if usable && cases[done].scenario.beside != Beside::All && mostly_wait(&cases[done + 1..]) {
-                turn = None;
-            }
             done += 1;
         }
     }
@@ -206,15 +136,10 @@ fn time_limit(timeout: Option<Duration>, scenario: &Scenario, seeds: Seeds) -> D
     timeout.unwrap_or(scenario.time_limit).saturating_mul(seeds.count.get())
 }
 
-/// `true` if there are more cases, and all of them mostly wait.
-fn mostly_wait(cases: &[Case<'_>]) -> bool {
-    !cases.is_empty() && cases.iter().all(|case| case.scenario.beside == Beside::All)
-}
-
 /// Runs one case in a process of its own.
 pub(super) fn run_alone(options: Options<'_>, case: Case<'_>) -> Run {
     let mut run = None;
-    self::run(options, &[case], None, None, |_, ended, took| run = Some(Run { ended, took }));
+    self::run(options, &[case], |_, ended, took| run = Some(Run { ended, took }));
     run.unwrap_or_else(|| {
         let reason = format!("the suite has lost {}", case.scenario.id);
         Run { ended: Ended::without_log(Outcome::Failed, Some(reason)), took: Duration::ZERO }
@@ -245,7 +170,7 @@ enum Event {
 }
 
 impl<'a> Process<'a> {
-    fn spawn(options: Options<'a>, cases: &[Case<'_>], held: bool) -> Verdict<Self> {
+    fn spawn(options: Options<'a>, cases: &[Case<'_>]) -> Verdict<Self> {
         let (channel, there) = Channel::pair()?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
@@ -261,9 +186,6 @@ impl<'a> Process<'a> {
         if cases.iter().any(|case| case.scenario.many_streams) && system::set_variable(CONNECTIONS_VARIABLE).is_none() {
             command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
         }
-        if held {
-            command.arg("--held");
-        }
         let calls = options.calls.then(CallFile::new).transpose()?;
         if let Some(calls) = &calls {
             command.arg("--calls");
@@ -275,14 +197,10 @@ impl<'a> Process<'a> {
     }
 
     /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
-    /// crash. `turn` ends in between, unless the scenario has failed.
-    fn next(&mut self, limit: Duration, is_last: bool, turn: &mut Option<Turn<'_>>) -> Verdict<Ended> {
+    /// crash.
+    fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
         let deadline = Instant::now() + limit;
-        let event = self.next_event(deadline)?;
-        if is_last && matches!(&event, Event::Ran(ran) if !matches!(ran.verdict, Err(Stop::Failed(_)))) {
-            *turn = None;
-        }
-        let mut end = match event {
+        let mut end = match self.next_event(deadline)? {
             Event::Ran(ran) => Ended::ran(ran),
             Event::TimedOut => timed_out(limit),
             Event::Halted(stop) => Ended::left(stop),
@@ -377,12 +295,11 @@ impl<'a> Process<'a> {
             }
         }
         let bytes = match self.channel.connection().receive(MESSAGE)? {
-            Received::Message(bytes, _) if bytes == OPENED => return self.next_event(deadline),
             Received::Message(bytes, _) => bytes,
             Received::Gone => return Ok(Event::Ended),
         };
         let ran = serde_json::from_slice(&bytes)
-            .map_err(|error| Stop::Failed(format!("the scenario's process sent an invalid message: {error}")))?;
+            .map_err(|error| Stop::failed(format!("the scenario's process sent an invalid message: {error}")))?;
         Ok(Event::Ran(ran))
     }
 }

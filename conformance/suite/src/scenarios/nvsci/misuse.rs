@@ -1,15 +1,20 @@
-//! Conflicting and malformed requests.
+//! Requests for NvSci objects that must be rejected, and resources after many cycles.
+
+use std::time::Duration;
 
 use gpu_interop::nvsci::{
-    BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci, Permission,
-    PlaneAttributes, SyncAttributeList, SyncOptions,
+    BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, MemSync, NvSci,
+    Permission, PlaneAttributes, SyncAttributeList, SyncOptions,
 };
 use gpu_interop::{ErrorKind, NvSciSyncUse, Uuid};
 
 use super::Rig;
+use crate::context::Context;
+use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, rejected, rejected_before_driver};
-use crate::{Context, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
@@ -25,6 +30,10 @@ scenarios! {
         "Empty sizes, bad alignments, empty planes, too many GPUs, repeated or foreign lists and ranges past the end are \
          rejected.",
         bad_requests;
+    "nvsci.10000_cycles", None,
+        "10,000 cycles of attribute lists, reconciliation, buffer, duplicate, import, signal and wait leave descriptors, \
+         mappings and memory as before.",
+        ten_thousand_cycles, counts_resources, within(240);
 }
 
 fn conflict(context: &Context) -> Verdict {
@@ -86,7 +95,7 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let mut bytes = *rig.gpu.as_bytes();
     bytes[0] ^= 0xff;
-    let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::Failed("no other UUID".into()))?;
+    let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::failed("no other UUID".into()))?;
     let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)))?;
     let result = context.device().import_memory(buffer.import_request());
     let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
@@ -109,7 +118,7 @@ fn bad_requests(context: &Context) -> Verdict {
     let image = |plane| ImageAttributes::new(ImageLayout::PitchLinear, plane);
     let gpu = GpuAttributes::new(rig.gpu);
     let other =
-        |byte| Uuid::from_bytes([byte; 16]).map(GpuAttributes::new).ok_or_else(|| Stop::Failed("a UUID".into()));
+        |byte| Uuid::from_bytes([byte; 16]).map(GpuAttributes::new).ok_or_else(|| Stop::failed("a UUID".into()));
     let many = (1..=17).try_fold(BufferAttributes::raw(1), |list, byte| Ok::<_, Stop>(list.gpu(other(byte)?)))?;
     for (attributes, what) in [
         (BufferAttributes::raw(0), "0 bytes"),
@@ -141,4 +150,29 @@ fn bad_requests(context: &Context) -> Verdict {
     let hidden = rig.allocate(&BufferAttributes::raw(4096).gpu(gpu))?;
     expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "CPU access that no list requested")?;
     Ok(())
+}
+
+fn ten_thousand_cycles(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let stream = context.stream()?;
+    let mut cpu = rig.syncs.cpu_wait_context()?;
+    leak_check(10_000, |number| {
+        let (one, other) = (rig.list(&rig.shared(4096))?, rig.list(&rig.shared(4096))?);
+        let buffer = BufferAttributeList::reconcile(&[&one, &other])?.allocate()?;
+        let duplicate = buffer.read_only()?;
+        let writable = context.device().import_memory(buffer.import_request())?.map_buffer(..)?;
+        let readable = context.device().import_memory(duplicate.import_request())?.map_buffer(..)?;
+        let object = rig.device_signals(context, SyncOptions::default())?;
+        let mut fence = rig.syncs.fence();
+        let byte = number.to_le_bytes()[0];
+        stream.fill(&writable, byte)?;
+        object.signal(&stream, &mut fence, MemSync::Synchronize)?;
+        object.wait(&stream, &fence, MemSync::Synchronize)?;
+        cpu.wait(&fence, Duration::from_secs(20))?;
+        let found = context.read(&stream, &readable)?;
+        crate::ensure!(found.iter().all(|found| *found == byte), "cycle {number}: other data");
+        object.close()?;
+        writable.close()?;
+        Ok(readable.close()?)
+    })
 }

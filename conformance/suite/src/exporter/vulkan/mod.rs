@@ -2,16 +2,15 @@
 
 mod buffer;
 mod image;
-mod layer;
-mod staging;
-mod timeline;
 
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, HeadlessContext,
-    HeadlessOptions, ImportedBuffer, SemaphoreOp, ValidationLog, VulkanInterop,
+    HeadlessOptions, ImportedBuffer, ImportedSemaphore, OwnedSemaphore, SemaphoreOp, ValidationLog, VulkanInterop,
 };
 use gpu_interop::{
     Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
@@ -19,8 +18,8 @@ use gpu_interop::{
 };
 
 use buffer::{Spare, VulkanAccess, VulkanBuffer};
+use buffer::{Staging, USAGE};
 use image::VulkanImage;
-use staging::{Staging, USAGE};
 
 use super::buffer::too_great;
 use super::{
@@ -28,7 +27,10 @@ use super::{
     ExporterName, ImageSpec, NO_LAYER, Placement, is_met,
 };
 use crate::backend_under_test::BackendUnderTest;
+use crate::exporter::Point;
+use crate::exporter::semaphore::{Relabelled, handle_of};
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::system::{self, OsHandle};
 
 pub(super) struct VulkanExporter {
@@ -49,7 +51,7 @@ impl VulkanExporter {
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = HeadlessOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
-        let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
+        let unchecked = if signals_by_host { deadlocks()? } else { None };
         let (context, validated) = match HeadlessContext::new(&options.clone().validation(unchecked.is_none())) {
             Ok(context) => (context, unchecked.is_none()),
             // The layer is not installed.
@@ -66,13 +68,13 @@ impl VulkanExporter {
 /// The Vulkan device of the importing device.
 pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
     let devices = HeadlessContext::devices().map_err(|error| match error.kind() {
-        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
+        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::skipped(error.to_string()),
         _ => Stop::from(error),
     })?;
     let same = |identity: &&DeviceIdentity| importer.identity().compare(identity) == IdentityMatch::Same;
     devices.iter().find(same).cloned().ok_or_else(|| {
         let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
-        Stop::Skipped(format!(
+        Stop::skipped(format!(
             "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device{}",
             importer.identity(),
             if present.is_empty() { "none".into() } else { present.join("; ") },
@@ -87,7 +89,7 @@ impl VulkanExporter {
         make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
     ) -> Verdict<Box<dyn ExportedSemaphore>> {
         if let Some(reason) = self.no_semaphores {
-            return Err(Stop::Unsupported(reason.into()));
+            return Err(Stop::unsupported(reason.into()));
         }
         let exported = make(self.context.interop()).map_err(Stop::attempted)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
@@ -109,7 +111,7 @@ impl Exporter for VulkanExporter {
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             // SwiftShader rejects allocations of exactly its reported maximum. A smaller one fails only after a leak.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
-                Stop::Unsupported(error.to_string())
+                Stop::unsupported(error.to_string())
             }
             ErrorKind::OutOfMemory => too_great(spec.size, error),
             _ => Stop::attempted(error),
@@ -131,7 +133,7 @@ impl Exporter for VulkanExporter {
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
         if let Some(reason) = self.no_imports {
-            return Err(Stop::Unsupported(reason.into()));
+            return Err(Stop::unsupported(reason.into()));
         }
         let options = BufferImportOptions::new(size, USAGE);
         let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;
@@ -156,7 +158,7 @@ impl Exporter for VulkanExporter {
     }
 
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
-        timeline::create(self.context.interop(), value, self.no_semaphores.is_none())
+        create_timeline(self.context.interop(), value, self.no_semaphores.is_none())
     }
 
     fn timeline_reach(&self) -> u64 {
@@ -164,15 +166,15 @@ impl Exporter for VulkanExporter {
     }
 
     fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
-        timeline::send(timeline)
+        send_timeline(timeline)
     }
 
     fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
-        timeline::open(self.context.interop(), timeline)
+        open_timeline(self.context.interop(), timeline)
     }
 
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
-        timeline::binary(self.context.interop())
+        binary_timeline(self.context.interop())
     }
 
     fn vulkan(&self) -> Option<&HeadlessContext> {
@@ -226,4 +228,65 @@ impl ExportedSemaphore for VulkanSemaphore {
         };
         is_met(waited)
     }
+}
+
+/// The first version without the deadlock.
+const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
+
+/// The reason why the layer must be disabled if one host thread signals a timeline that another waits for or reads;
+/// `None` if it may be enabled, or is not installed. Old layers deadlock then for 10 seconds each time, and report an
+/// error caused by a defect of their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
+pub(super) fn deadlocks() -> Verdict<Option<String>> {
+    let entry = gpu_interop::vulkan::load_entry()?;
+    // SAFETY: the entry is a Vulkan loader's.
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }
+        .map_err(|code| Stop::failed(format!("vkEnumerateInstanceLayerProperties: {code}")))?;
+    let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(c"VK_LAYER_KHRONOS_validation"));
+    let old = layer.map(|layer| layer.spec_version).filter(|version| *version < SOUND);
+    Ok(old.map(|version| {
+        let [major, minor, patch] =
+            [vk::api_version_major(version), vk::api_version_minor(version), vk::api_version_patch(version)];
+        format!(
+            "the Vulkan validation layer is off: version {major}.{minor}.{patch} waits for itself where threads of the \
+             host signal timelines, which those before 1.4.304 may"
+        )
+    }))
+}
+
+/// A timeline, exportable if `may_export` and the device supports it: lavapipe and SwiftShader do not.
+fn create_timeline(interop: &VulkanInterop, value: u64, may_export: bool) -> Verdict<Arc<dyn ExporterTimeline>> {
+    if may_export {
+        match ExportableSemaphore::timeline(interop, value) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            created => return Ok(Arc::new(created?)),
+        }
+    }
+    Ok(Arc::new(OwnedSemaphore::timeline(interop, value).map_err(Stop::attempted)?))
+}
+
+fn send_timeline(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
+    let timeline: &dyn Any = timeline;
+    let exportable = timeline.downcast_ref::<ExportableSemaphore>();
+    let reason = "timelines of this exporter cannot be sent to another process";
+    handle_of(exportable.ok_or_else(|| Stop::unsupported(reason.into()))?.export()?)
+}
+
+/// A timeline of another process, through Vulkan's import for the host; a driver may import the descriptor as well.
+fn open_timeline(interop: &VulkanInterop, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
+    let exported = Some(timeline.try_clone()?);
+    let timeline = ImportedSemaphore::new(interop, request::semaphore(system::timeline_semaphore(timeline)))?;
+    Ok(Arc::new(Relabelled { timeline, exported }))
+}
+
+fn binary_timeline(interop: &VulkanInterop) -> Verdict<Arc<dyn ExporterTimeline>> {
+    Ok(Arc::new(OwnedSemaphore::binary(interop)?))
+}
+
+/// A value of a timeline for a submission.
+pub(super) fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
+    let timeline: &dyn Any = &**point.timeline;
+    let exportable = timeline.downcast_ref().map(ExportableSemaphore::semaphore);
+    let semaphore = exportable.or_else(|| timeline.downcast_ref());
+    let semaphore = semaphore.ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))?;
+    Ok(SemaphoreOp { semaphore, value: point.value })
 }
