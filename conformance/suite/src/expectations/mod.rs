@@ -114,48 +114,48 @@ fn find(entries: &[Entry], place: &Place<'_>) -> Option<String> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+struct File {
     /// Permanent: not run at all.
     #[serde(default)]
-    pub(super) unsupported: Vec<Entry>,
+    unsupported: Vec<Entry>,
     /// Temporary: run, and expected to fail; a pass fails the run, because the entry is stale.
     #[serde(default)]
-    pub(super) expected_failure: Vec<Entry>,
+    expected_failure: Vec<Entry>,
     /// Fails in some runs: run, and run again after a failure.
     #[serde(default)]
-    pub(super) flaky: Vec<Entry>,
+    flaky: Vec<Entry>,
 }
 
 /// One expectation. Patterns are globs; an omitted pattern matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
-    pub(super) scenario: Pattern,
+struct Entry {
+    scenario: Pattern,
     #[serde(default)]
-    pub(super) backend: Pattern,
+    backend: Pattern,
     #[serde(default)]
-    pub(super) exporter: Pattern,
-    pub(super) driver: Option<Range>,
-    pub(super) exporter_driver: Option<Range>,
+    exporter: Pattern,
+    driver: Option<Range>,
+    exporter_driver: Option<Range>,
     #[serde(default)]
-    pub(super) device: Pattern,
+    device: Pattern,
     /// As Rust names it: `linux`.
     #[serde(default)]
-    pub(super) os: Pattern,
+    os: Pattern,
     /// Of a flaky entry: the share of runs that fail, more than 0 and less than 1.
-    pub(super) rate: Option<f64>,
+    rate: Option<f64>,
     /// `true` if the entry applies only to runs on an emulated kernel driver, `false` if only to others.
-    pub(super) emulated: Option<bool>,
-    pub(super) reason: String,
+    emulated: Option<bool>,
+    reason: String,
     /// Source: a page or an issue.
-    pub(super) link: Option<String>,
+    link: Option<String>,
     /// Source: the machine and date of a measurement.
-    pub(super) measured: Option<String>,
+    measured: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Pattern(Option<GlobMatcher>);
+struct Pattern(Option<GlobMatcher>);
 
 impl TryFrom<String> for Pattern {
     type Error = globset::Error;
@@ -166,11 +166,11 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Pattern {
-    pub(super) fn matches(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> bool {
         self.0.as_ref().is_none_or(|glob| glob.is_match(text))
     }
 
-    pub(super) fn text(&self) -> &str {
+    fn text(&self) -> &str {
         self.0.as_ref().map_or("*", |matcher| matcher.glob().glob())
     }
 }
@@ -204,7 +204,7 @@ pub struct Place<'a> {
 }
 
 impl Entry {
-    pub(super) fn is_for(&self, machine: &Machine<'_>) -> bool {
+    fn is_for(&self, machine: &Machine<'_>) -> bool {
         self.backend.matches(machine.backend)
             && self.device.matches(machine.device)
             && self.os.matches(machine.os)
@@ -212,18 +212,18 @@ impl Entry {
             && self.driver.as_ref().is_none_or(|range| range.contains(machine.driver))
     }
 
-    pub(super) fn matches(&self, place: &Place<'_>) -> bool {
+    fn matches(&self, place: &Place<'_>) -> bool {
         self.is_for(&place.machine)
             && self.names(place.scenario.id, place.exporter)
             && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
     }
 
-    pub(super) fn names(&self, scenario: &str, exporter: &str) -> bool {
+    fn names(&self, scenario: &str, exporter: &str) -> bool {
         self.scenario.matches(scenario) && self.exporter.matches(exporter)
     }
 
     /// The reason and the source.
-    pub(super) fn why(&self) -> String {
+    fn why(&self) -> String {
         let Self { reason, link, measured, .. } = self;
         match (link, measured) {
             (Some(link), _) => format!("{reason} [{link}]"),
@@ -234,7 +234,7 @@ impl Entry {
 }
 
 /// An error of a file.
-pub(super) fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
+fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
     Stop::failed(format!("{name}: {error}"))
 }
 

@@ -184,11 +184,11 @@ impl BufferAccess for Imported {
 }
 
 /// One exchange.
-pub(super) struct Job {
-    pub(super) memory: Arc<ExportableMemory>,
-    pub(super) data: Vec<u8>,
-    pub(super) wait: (Arc<dyn ExporterTimeline>, u64),
-    pub(super) signal: (Arc<dyn ExporterTimeline>, u64),
+struct Job {
+    memory: Arc<ExportableMemory>,
+    data: Vec<u8>,
+    wait: (Arc<dyn ExporterTimeline>, u64),
+    signal: (Arc<dyn ExporterTimeline>, u64),
 }
 
 /// The result of a job.
@@ -198,14 +198,14 @@ type Answer = Verdict<Vec<u8>>;
 type Task = (Job, Sender<Answer>);
 
 /// The queue. Dropping it cancels pending jobs.
-pub(super) struct Queue {
+struct Queue {
     jobs: Mutex<Option<Sender<Task>>>,
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Queue {
-    pub(super) fn start(stream: Arc<Stream>) -> Verdict<Self> {
+    fn start(stream: Arc<Stream>) -> Verdict<Self> {
         let (jobs, incoming) = channel::<Task>();
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = stopped.clone();
@@ -218,7 +218,7 @@ impl Queue {
         Ok(Self { jobs: Mutex::new(Some(jobs)), stopped, thread: Some(thread) })
     }
 
-    pub(super) fn enqueue(&self, job: Job) -> Verdict<Enqueued> {
+    fn enqueue(&self, job: Job) -> Verdict<Enqueued> {
         let (answer, answers) = channel();
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = jobs.as_ref().map(|jobs| jobs.send((job, answer)).is_ok());
@@ -263,17 +263,17 @@ fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Ve
 }
 
 /// A copy through the exporting device's stream.
-pub(super) fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
+fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
     Ok(stream.write(target.slice(offset..offset + data.len() as u64)?, data)?)
 }
 
 /// As [`write`], in the other direction.
-pub(super) fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
+fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
     Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
 }
 
 /// An enqueued job.
-pub(super) struct Enqueued(Receiver<Answer>);
+struct Enqueued(Receiver<Answer>);
 
 impl Exchange for Enqueued {
     fn finish(self: Box<Self>) -> Answer {

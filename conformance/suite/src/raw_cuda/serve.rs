@@ -329,16 +329,16 @@ fn is_open(number: RawFd) -> bool {
 }
 
 /// `CUresult` as a number: a driver may return codes that the bindings' enum does not have.
-pub(super) type Code = c_uint;
-pub(super) const SUCCESS: Code = 0;
+type Code = c_uint;
+const SUCCESS: Code = 0;
 
 macro_rules! functions {
     ($( $field:ident = $symbol:literal ( $($argument:ty),* ); )+) => {
         /// The loaded driver.
         #[derive(Debug)]
-        pub(super) struct Driver {
+        struct Driver {
             library: &'static Library,
-            $( pub(super) $field: unsafe extern "C" fn($($argument),*) -> Code, )+
+            $( $field: unsafe extern "C" fn($($argument),*) -> Code, )+
         }
 
         impl Driver {
@@ -395,7 +395,7 @@ type GetHandleForAddressRange = unsafe extern "C" fn(*mut c_void, cuda::CUdevice
 
 impl Driver {
     /// Loads the driver and makes a device's primary context current until the process ends.
-    pub(super) fn open(file: &Path, ordinal: c_int) -> Result<Self, String> {
+    fn open(file: &Path, ordinal: c_int) -> Result<Self, String> {
         // SAFETY: the backend under test has loaded the same file as its driver.
         let driver = unsafe { Self::load(file) }.map_err(|error| format!("{}: {error}", file.display()))?;
         let (mut device, mut context) = (0, ptr::null_mut());
@@ -414,7 +414,7 @@ impl Driver {
     }
 
     /// "accepted", or the code and its name.
-    pub(super) fn text(&self, code: Code) -> String {
+    fn text(&self, code: Code) -> String {
         if code == SUCCESS {
             return "accepted".into();
         }
@@ -429,13 +429,13 @@ impl Driver {
     }
 
     /// `cuExternalMemoryGetMappedMipmappedArray`, which simulators may lack.
-    pub(super) fn get_mapped_mipmapped_array(&self) -> Option<GetMappedMipmappedArray> {
+    fn get_mapped_mipmapped_array(&self) -> Option<GetMappedMipmappedArray> {
         // SAFETY: the type is that of the driver's header.
         unsafe { self.library.get(c"cuExternalMemoryGetMappedMipmappedArray") }.ok().map(|symbol| *symbol)
     }
 
     /// `cuMemGetHandleForAddressRange`, which drivers before CUDA 11.7 lack.
-    pub(super) fn get_handle_for_address_range(&self) -> Option<GetHandleForAddressRange> {
+    fn get_handle_for_address_range(&self) -> Option<GetHandleForAddressRange> {
         // SAFETY: the type is that of the driver's header, except for numbers instead of enums.
         unsafe { self.library.get(c"cuMemGetHandleForAddressRange") }.ok().map(|symbol| *symbol)
     }

@@ -121,7 +121,7 @@ fn zero_uuid(context: &Context) -> Verdict {
 }
 
 /// A device that differs from the one under test.
-pub(super) fn open_second(context: &Context) -> Verdict<Device> {
+fn open_second(context: &Context) -> Verdict<Device> {
     let this = context.device().identity();
     let listed = context.backend().devices()?;
     let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {

@@ -247,7 +247,7 @@ fn open_handles() -> usize {
 }
 
 /// The number of open handles of a process; `None` if the system does not count them: Wine 8 always returns 0.
-pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
+fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
     let mut handles = 0;
     // SAFETY: the pointer is valid for the call, and the process's handle is open.
     worked(unsafe { GetProcessHandleCount(process.as_raw_handle(), &raw mut handles) })?;
