@@ -125,9 +125,9 @@ impl Drop for CDevice {
     }
 }
 
-// SAFETY (of the methods): the caller keeps the contract of `gpu_interop::backend`, which includes the requirements of the C
-// functions; pointers are addresses of variables, or memory that the contract keeps valid. SAFETY: the host backend keeps the
-// contract, and the library passes its results on unchanged.
+// SAFETY (of the methods): the caller keeps the contract of `gpu_interop::backend`, which includes the requirements of
+// the C functions; pointers are addresses of variables, or memory that the contract keeps valid. SAFETY: the host
+// backend keeps the contract, and the library passes its results on unchanged.
 unsafe impl BackendDevice for CDevice {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -599,8 +599,9 @@ impl Live {
         self.state().linear.entry(address).or_default().push(linear);
     }
 
-    /// Forgets memory at an address: the mapping of an import, or that without one. Drivers map parts of one import at one
-    /// address; the address does not say which is freed, so the smallest is, and the ranges of the others stay known.
+    /// Forgets memory at an address: the mapping of an import, or that without one. Drivers map parts of one import at
+    /// one address; the address does not say which is freed, so the smallest is, and the ranges of the others stay
+    /// known.
     pub(crate) fn remove_linear(&self, address: u64, memory: Option<usize>) -> Option<c::gpi_buffer> {
         let mut state = self.state();
         let all = state.linear.get_mut(&address)?;

@@ -1,7 +1,8 @@
 //! The whole suite through the C interface: a backend whose every call goes through the shared library of
 //! `gpu-interop-capi`, as a C program would make it, to the host backend or, on its simulator, to CUDA's.
 //!
-//! With the suite's own arguments this program is the suite; without them it runs the tests, which start it as the suite.
+//! With the suite's own arguments this program is the suite; without them it runs the tests, which start it as the
+//! suite.
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the test runs on Linux"))]
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]

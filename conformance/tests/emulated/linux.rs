@@ -1,5 +1,5 @@
-//! Tests on systems where AMD's kernel driver can be emulated: the suite above the emulated driver, and failures of that
-//! driver. Each failure ends with correct data, or with an error that names the failure.
+//! Tests on systems where AMD's kernel driver can be emulated: the suite above the emulated driver, and failures of
+//! that driver. Each failure ends with correct data, or with an error that names the failure.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -235,8 +235,8 @@ const PENDING: &str = "Stream::synchronize_timeout: timeout: ";
 /// In one of so many runs the runtime must notice every page fault. On a busy machine, its thread for events may spin
 /// without asking the kernel driver: the fault is missed, and the case ends as with a queue that hangs.
 const MOST_RUNS: u32 = 8;
-/// In one of so many runs each case must notice that nothing waits. On a busy machine the emulated GPU may reach a marker after
-/// the last query.
+/// In one of so many runs each case must notice that nothing waits. On a busy machine the emulated GPU may reach a
+/// marker after the last query.
 const MOST_RUNS_WITHOUT_WAITS: u32 = 3;
 
 /// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.

@@ -17,8 +17,8 @@ use crate::simulator::Driver;
 /// The argument of a process in which faults are injected; the task follows.
 pub(crate) const CHILD: &str = "meet-faults";
 
-/// Time without a line from a process, in limits of an exercise. The process itself reports an exceeded limit first, if it
-/// can.
+/// Time without a line from a process, in limits of an exercise. The process itself reports an exceeded limit first, if
+/// it can.
 const SILENCE_LIMITS: u32 = 3;
 
 /// A task, and the settings of its process.

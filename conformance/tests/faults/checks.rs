@@ -1,5 +1,5 @@
-//! Checks of an exercise under a fault, and the objects that remain in the driver after a failed call that frees them. Only
-//! these objects are not leaks.
+//! Checks of an exercise under a fault, and the objects that remain in the driver after a failed call that frees them.
+//! Only these objects are not leaks.
 
 use gpu_interop::{Error, ErrorKind};
 
@@ -303,8 +303,8 @@ pub(crate) fn object_of_allocation(operation: &str) -> Option<ObjectKind> {
     [ObjectKind::Descriptors, ObjectKind::Reservations].into_iter().find(|kind| remaining_after(operation) == [*kind])
 }
 
-/// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in use:
-/// the words remain, because streams might still write them.
+/// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in
+/// use: the words remain, because streams might still write them.
 pub(crate) fn is_pending_event(event: &LogEvent) -> bool {
     event.message == "streams may still write to signal memory of a closed device; it is leaked"
         || event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"

@@ -102,8 +102,8 @@ const EVENT: &str = "an event is queried instead, as during a capture on another
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
-/// Functions that are called again with the primary context current after some codes, because each campaign with CUDA has
-/// a foreign one current.
+/// Functions that are called again with the primary context current after some codes, because each campaign with CUDA
+/// has a foreign one current.
 const REPEATED: [&str; 2] = ["cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"];
 /// These codes.
 const OF_A_CONTEXT: [u32; 3] = [fault::INVALID_VALUE, 201, 400];

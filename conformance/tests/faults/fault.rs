@@ -1,5 +1,6 @@
-//! Faults, the plan of faults for a function, the injected status codes, and the kind of error that each must become. The
-//! codes and kinds are written from the vendors' headers and this project's documentation, independently of the backends.
+//! Faults, the plan of faults for a function, the injected status codes, and the kind of error that each must become.
+//! The codes and kinds are written from the vendors' headers and this project's documentation, independently of the
+//! backends.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
-//! Incomplete drivers. Each function that a backend looks up is hidden: the driver is rejected, or the features that need
-//! the function are. Files that are no drivers are rejected; the backends' own tests (`simulated`) cover a missing file, a
-//! text, a library without the functions, and old and incomplete drivers.
+//! Incomplete drivers. Each function that a backend looks up is hidden: the driver is rejected, or the features that
+//! need the function are. Files that are no drivers are rejected; the backends' own tests (`simulated`) cover a missing
+//! file, a text, a library without the functions, and old and incomplete drivers.
 
 use std::collections::BTreeSet;
 use std::path::Path;

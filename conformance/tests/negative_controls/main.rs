@@ -30,8 +30,8 @@ const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
 /// Filters that divide all scenarios among several runs.
 const EVERYTHING: [&str; 6] = ["[!st]*", "[s]*", "t[!i]*", "timeline.[a-c]*", "timeline.[d-f]*", "timeline.[g-z]*"];
-/// Number of parallel tests. Most of their time is the time limit of a scenario whose wait never ends; under Wine, handles
-/// and processes take most of it.
+/// Number of parallel tests. Most of their time is the time limit of a scenario whose wait never ends; under Wine,
+/// handles and processes take most of it.
 const THREADS: usize = if cfg!(windows) { 4 } else { 16 };
 
 /// Parts of the names of the tests that take longest. They begin first.
@@ -102,7 +102,8 @@ fn tests() -> Vec<Trial> {
             let case = only(&report)?;
             let found = [&case.reason, &case.log].map(|text| text.as_deref().unwrap_or_default());
             let says = |words| found.iter().any(|text| text.contains(words));
-            // A descriptor that is closed between its check and its owner's drop: Rust's standard library sees it first.
+            // A descriptor that is closed between its check and its owner's drop: Rust's standard library sees it
+            // first.
             let is_aborted =
                 fault == Fault::ClosesTwice && case.outcome == Outcome::Crashed && says("IO Safety violation");
             check(

@@ -13,8 +13,8 @@ use crate::sabotage::Fault;
 /// The report of a run, or the end of the run without one.
 pub(crate) type Reported = Result<Report, String>;
 
-/// Runs this program as the suite with the native exporter, and reads its report. Opening Vulkan, too, would take longer
-/// than most of these runs.
+/// Runs this program as the suite with the native exporter, and reads its report. Opening Vulkan, too, would take
+/// longer than most of these runs.
 pub(crate) fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> {
     run_with::<&str>(backend, &[&["--exporter", "native"], arguments].concat(), &[])
 }
@@ -42,8 +42,8 @@ pub(crate) fn run_with<V: AsRef<OsStr>>(
     Ok((output, report))
 }
 
-/// The cases of several runs in parallel, one for each filter. Most of the time is a time limit. One run would not execute
-/// exclusive scenarios in parallel.
+/// The cases of several runs in parallel, one for each filter. Most of the time is a time limit. One run would not
+/// execute exclusive scenarios in parallel.
 pub(crate) fn at_once(fault: Fault, filters: &[&str], arguments: &[&str]) -> Result<Vec<CaseReport>, Failed> {
     let part = |filter: &str| {
         let (_, report) = run(&fault.backend(), &[arguments, &["--filter", filter]].concat())?;

@@ -50,8 +50,8 @@ fn native() -> Result<(), Failed> {
     report.sound(&[NATIVE])
 }
 
-/// Two devices of the same model, of which a process may see one, both in another order, or none. `pending` is the number of
-/// scenarios with work pending on both: one, if the devices have exportable memory.
+/// Two devices of the same model, of which a process may see one, both in another order, or none. `pending` is the
+/// number of scenarios with work pending on both: one, if the devices have exportable memory.
 pub(crate) fn two_devices(run: Run, sections: &[&str], pending: usize) -> Result<(), Failed> {
     let report = run.filter("{identity,capability,environment,memory}.*").two_devices().run()?;
     report.at_least(&[

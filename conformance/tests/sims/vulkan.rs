@@ -1,5 +1,5 @@
-//! Both backends on the simulators, with Vulkan's CPU drivers as exporters, and the settings that give a simulator's device
-//! their identity.
+//! Both backends on the simulators, with Vulkan's CPU drivers as exporters, and the settings that give a simulator's
+//! device their identity.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

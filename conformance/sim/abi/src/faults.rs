@@ -267,9 +267,9 @@ pub fn unless_lost(work: impl FnOnce()) {
 }
 
 /// Declares functions of a driver's interface: exported under their names, counted, and subject to the faults of
-/// [`settings`](crate::settings). A body returns `Result<(), u32>`. `gives` names the pointer to the result, which
-/// becomes zeros where success with a null result is injected. `failing` runs, with the code, where a failure is injected.
-/// Functions that follow `after check;` run `check` before their bodies, and fail with it.
+/// [`settings`]. A body returns `Result<(), u32>`. `gives` names the pointer to the result, which becomes zeros where
+/// success with a null result is injected. `failing` runs, with the code, where a failure is injected. Functions that
+/// follow `after check;` run `check` before their bodies, and fail with it.
 #[macro_export]
 macro_rules! entries {
     (after $check:path; $($functions:tt)*) => {

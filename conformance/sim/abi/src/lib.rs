@@ -4,7 +4,7 @@
 //! the environment ([`settings`]) and the behaviour of HIP's runtime that does not depend on the device ([`hip`]) are
 //! implemented here.
 //!
-//! Every library that links this crate identifies itself as simulated: it exports [`mark::gpu_interop_simulated`].
+//! Every library that links this crate identifies itself as simulated: it exports [`report::gpu_interop_simulated`].
 //!
 //! Linux and Windows only.
 

@@ -1,5 +1,5 @@
-//! A simulator's reports: the symbol by which it identifies itself, and lines at the end of the process, in the file that
-//! `GPU_INTEROP_SIM_REPORT` names.
+//! A simulator's reports: the symbol by which it identifies itself, and lines at the end of the process, in the file
+//! that `GPU_INTEROP_SIM_REPORT` names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -158,11 +158,11 @@ fn alive() -> Result<u64, u32> {
     device::context().ok_or(code::CONTEXT_IS_DESTROYED)
 }
 
-/// As [`need`], for a signal or a wait. A stream's handle names its context; handles 0, 1 and 2, the default streams, name
-/// one of the current context.
+/// As [`need_context`], for a signal or a wait. A stream's handle names its context; handles 0, 1 and 2, the default
+/// streams, name one of the current context.
 ///
 /// # Errors
-/// As of [`need`]; [`code::INVALID_VALUE`] if a foreign context is current.
+/// As of [`need_context`]; [`code::INVALID_VALUE`] if a foreign context is current.
 pub fn need_context_for(stream: usize) -> Result<(), u32> {
     initialised()?;
     static NEEDED: LazyLock<bool> = LazyLock::new(|| settings::text(SETTING).as_deref() == Some("needed"));

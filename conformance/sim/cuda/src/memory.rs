@@ -1,6 +1,6 @@
-//! Allocations, copies and fills; virtual memory management: memory that can be exported; and mipmapped arrays of external
-//! memory, with copies of them. Surfaces and textures are not supported: `dlsym` does not find their functions, as in a
-//! driver that lacks them.
+//! Allocations, copies and fills; virtual memory management: memory that can be exported; and mipmapped arrays of
+//! external memory, with copies of them. Surfaces and textures are not supported: `dlsym` does not find their
+//! functions, as in a driver that lacks them.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr::with_exposed_provenance_mut as to;

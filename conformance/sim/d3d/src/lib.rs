@@ -3,8 +3,8 @@
 //!
 //! As a Rust library it creates devices whose state tests can inspect (`Device11`, `Device12`). As a DLL it exports the
 //! functions by which a program opens a device: `D3D11CreateDevice`, `D3D12CreateDevice`, `CreateDXGIFactory1` and
-//! `CreateDXGIFactory2`, and the symbol by which all simulators identify themselves. In the folder of a program, under the names
-//! `d3d12.dll` and `dxgi.dll`, it is the program's Direct3D: wgpu's backend runs on it.
+//! `CreateDXGIFactory2`, and the symbol by which all simulators identify themselves. In the folder of a program, under
+//! the names `d3d12.dll` and `dxgi.dll`, it is the program's Direct3D: wgpu's backend runs on it.
 //!
 //! A method that this project does not call aborts the process, or returns `E_NOTIMPL` or nothing. A call that violates
 //! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is

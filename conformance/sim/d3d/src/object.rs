@@ -1,5 +1,5 @@
-//! A COM object with some methods only, and macros for the interfaces that are not called here. The devices have dozens of
-//! methods that this project does not call.
+//! A COM object with some methods only, and macros for the interfaces that are not called here. The devices have dozens
+//! of methods that this project does not call.
 
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};

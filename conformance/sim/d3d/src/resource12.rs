@@ -1,9 +1,9 @@
-//! Heaps, resources and fences of Direct3D 12; the GPU's addresses of buffers; and resource states, with the memory of a
-//! resource in each of them.
+//! Heaps, resources and fences of Direct3D 12; the GPU's addresses of buffers; and resource states, with the memory of
+//! a resource in each of them.
 //!
-//! A shared texture without `ALLOW_SIMULTANEOUS_ACCESS` is in the shared memory only while its state is COMMON. In other
-//! states the device has a copy, like a driver that compresses: without a transition to COMMON, other APIs find old
-//! texels, and what they write is lost.
+//! A shared texture without `ALLOW_SIMULTANEOUS_ACCESS` is in the shared memory only while its state is COMMON. In
+//! other states the device has a copy, like a driver that compresses: without a transition to COMMON, other APIs find
+//! old texels, and what they write is lost.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

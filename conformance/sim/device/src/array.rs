@@ -258,10 +258,10 @@ pub unsafe fn enqueue_copy(stream: &Stream, source: CopySide, target: CopySide, 
     Ok(())
 }
 
-/// As [`enqueue`], for a driver that does not capture such copies: the copy runs even on a capturing stream.
+/// As [`enqueue_copy`], for a driver that does not capture such copies: the copy runs even on a capturing stream.
 ///
 /// # Safety
-/// As for [`enqueue`].
+/// As for [`enqueue_copy`].
 pub unsafe fn enqueue_copy_now(
     stream: &Stream,
     source: CopySide,
@@ -276,7 +276,7 @@ pub unsafe fn enqueue_copy_now(
 /// The work of a copy.
 ///
 /// # Safety
-/// As for [`enqueue`].
+/// As for [`enqueue_copy`].
 unsafe fn copy_work(
     source: CopySide,
     target: CopySide,
@@ -285,7 +285,7 @@ unsafe fn copy_work(
     let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
     Ok(move || {
         let _held = (&held, &also);
-        // SAFETY: the closure holds the checked arrays; for memory, the caller of `enqueue` guarantees validity.
+        // SAFETY: the closure holds the checked arrays; for memory, the caller of `enqueue_copy` guarantees validity.
         faults::unless_lost(|| unsafe { source.copy_to(target, extent) });
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! The device: initialisation of its driver, its primary context, its identity, its used memory, and the count of its live
-//! objects for leak checks.
+//! The device: initialisation of its driver, its primary context, its identity, its used memory, and the count of its
+//! live objects for leak checks.
 
 use std::ffi::c_int;
 use std::sync::Once;

@@ -1,5 +1,5 @@
-//! Graphs: captured work. A launch enqueues a copy of it. Each thread has a capture mode: the captures that restrict its
-//! calls (`CUstreamCaptureMode`, `hipStreamCaptureMode`).
+//! Graphs: captured work. A launch enqueues a copy of it. Each thread has a capture mode: the captures that restrict
+//! its calls (`CUstreamCaptureMode`, `hipStreamCaptureMode`).
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Modules and kernels: CPU versions of the project's kernels, looked up by name, and those of a library for the CPU. The
-//! variable `GPU_INTEROP_SIM_KERNELS` names the library, which is built with `kernels/device/simulated.h`.
+//! Modules and kernels: CPU versions of the project's kernels, looked up by name, and those of a library for the CPU.
+//! The variable `GPU_INTEROP_SIM_KERNELS` names the library, which is built with `kernels/device/simulated.h`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};

@@ -240,8 +240,8 @@ impl Stream {
         };
         let first = queue.waiting.len() - slow;
         let Some(overtaken) = queue.waiting.get_mut(first) else { return queue.waiting.push_back(work) };
-        // Runs as one operation with the first that it overtakes: `wait` counts operations, and an inserted one would move
-        // those behind it.
+        // Runs as one operation with the first that it overtakes: `wait` counts operations, and an inserted one would
+        // move those behind it.
         let behind = std::mem::replace(overtaken, Work::new(Order::Plain, || Ok(())));
         *overtaken = Work::new(Order::Plain, move || (work.run)().and((behind.run)()));
         queue.waiting.push_back(Work::new(Order::Plain, || Ok(())));
@@ -402,8 +402,8 @@ pub fn drain_all() {
     STREAMS.all().into_iter().chain(Stream::of(0)).for_each(|stream| stream.drain());
 }
 
-/// Waits until all work enqueued so far has run, and forgets its failures. A capture becomes invalid. Not a call of a driver:
-/// no fault applies to it.
+/// Waits until all work enqueued so far has run, and forgets its failures. A capture becomes invalid. Not a call of a
+/// driver: no fault applies to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_settle() {
     let _ = synchronize_all();
@@ -487,7 +487,7 @@ fn host_function_caller() -> Option<&'static Sender<HostCall>> {
         let (calls, incoming) = channel::<HostCall>();
         let call = move || {
             for HostCall { function, data, done } in incoming {
-                // SAFETY: the caller of `call` guarantees it.
+                // SAFETY: the caller of `call_host_function` guarantees it.
                 unsafe { function(std::ptr::with_exposed_provenance_mut(data)) };
                 let _ = done.send(());
             }

@@ -1,5 +1,5 @@
-//! Work of streams, as the functions of both vendors enqueue it, and the words that streams wait for and write. A failure
-//! is a status code.
+//! Work of streams, as the functions of both vendors enqueue it, and the words that streams wait for and write. A
+//! failure is a status code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};

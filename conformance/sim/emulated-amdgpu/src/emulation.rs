@@ -180,7 +180,8 @@ impl Files {
         if descriptor < 0 {
             return None;
         }
-        // SAFETY: only the status of the descriptor is queried, which fails if the descriptor is closed during the call.
+        // SAFETY: only the status of the descriptor is queried, which fails if the descriptor is closed during the
+        // call.
         let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let status = rustix::fs::fstat(descriptor).ok()?;
         self.lock().get(&(status.st_dev, status.st_ino)).map(Arc::clone)

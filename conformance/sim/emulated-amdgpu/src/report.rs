@@ -3,9 +3,9 @@
 //! Messages are each written with one system call. Failures are always written, other messages by level
 //! (`GPU_INTEROP_SIM_AMDGPU_LOG`): 1 objects, 2 packets and arguments, 3 everything.
 //!
-//! `GPU_INTEROP_SIM_AMDGPU_REPORT` names the file of the report, to which each process that has opened a device appends one
-//! line of JSON. A process that ends by a signal writes no line. `left` has the objects that the process did not free,
-//! `counters` the counted operations.
+//! `GPU_INTEROP_SIM_AMDGPU_REPORT` names the file of the report, to which each process that has opened a device appends
+//! one line of JSON. A process that ends by a signal writes no line. `left` has the objects that the process did not
+//! free, `counters` the counted operations.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};

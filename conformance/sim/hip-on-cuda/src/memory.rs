@@ -1,6 +1,7 @@
 //! Allocations, copies and fills; and virtual memory management: exportable memory, whose handles are CUDA's own.
 //!
-//! HIP frees allocations and mappings with either of two functions. CUDA has one for device memory and one for host memory.
+//! HIP frees allocations and mappings with either of two functions. CUDA has one for device memory and one for host
+//! memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;

@@ -1,17 +1,17 @@
 //! Streams, their hardware queues, and results of calls with the handle of a stream that does not exist.
 //!
 //! A device has a few hardware queues, which streams share, so that a waiting stream blocks others. Every stream gets a
-//! queue at its creation: a new one while there are fewer than `GPU_MAX_HW_QUEUES`; then the one with the fewest streams,
-//! of several the newest. A queue executes its work in order, including host functions and waits for events. Streams of
-//! each of three priorities have separate queues, and a stream with a mask of compute units has its own. This was recorded
-//! on Linux; for Windows it is unknown, and streams share nothing.
+//! queue at its creation: a new one while there are fewer than `GPU_MAX_HW_QUEUES`; then the one with the fewest
+//! streams, of several the newest. A queue executes its work in order, including host functions and waits for events.
+//! Streams of each of three priorities have separate queues, and a stream with a mask of compute units has its own.
+//! This was recorded on Linux; for Windows it is unknown, and streams share nothing.
 //!
-//! A query needs a marker behind a stream's work. Without a marker the runtime enqueues one at the query, and returns "not
-//! ready" even if the work has completed.
+//! A query needs a marker behind a stream's work. Without a marker the runtime enqueues one at the query, and returns
+//! "not ready" even if the work has completed.
 //!
 //! For a handle that is not a stream, some versions return a code and some dereference the handle: an invalid address,
-//! which crashes the process, or freed memory, whose effect is undefined. The simulator aborts in both cases and prints the
-//! reason.
+//! which crashes the process, or freed memory, whose effect is undefined. The simulator aborts in both cases and prints
+//! the reason.
 
 use crate::die_because;
 use std::collections::{BTreeMap, BTreeSet};

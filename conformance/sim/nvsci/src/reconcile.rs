@@ -173,7 +173,8 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     let ids: BTreeSet<Vec<u8>> =
         all(GPU_ID).flat_map(|ids| ids.bytes().chunks_exact(GPU_BYTES).map(<[u8]>::to_vec)).collect();
     let named = |id: &[u8]| ids.contains(id);
-    // GPUs whose caching a list chooses. The header supports that "for a single integrated GPU", which a list must name.
+    // GPUs whose caching a list chooses. The header supports that "for a single integrated GPU", which a list must
+    // name.
     let chosen: BTreeSet<&[u8]> =
         all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).map(|(id, _)| id).collect();
     let discrete = behaviour.has("discrete");

@@ -1,5 +1,5 @@
-//! The environment of sections: the device, and the record of their observations; and work that lasts until the test ends
-//! it, or its time is over.
+//! The environment of sections: the device, and the record of their observations; and work that lasts until the test
+//! ends it, or its time is over.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Work of streams: events, host functions, kernels, semaphores, graphs and timelines; and objects dropped while it is pending.
+//! Work of streams: events, host functions, kernels, semaphores, graphs and timelines; and objects dropped while it is
+//! pending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -80,8 +81,8 @@ fn count(bench: &Bench<'_>, calls: &Arc<AtomicU32>) -> Result<()> {
 
 /// The default stream and a borrowed stream, which are never destroyed.
 pub(super) fn lent_streams(bench: &Bench<'_>) -> Result<()> {
-    // Dropped last: while the driver's queries fail, a lent stream stays in use until an event has completed, and the drop
-    // of the buffer may record another one.
+    // Dropped last: while the driver's queries fail, a lent stream stays in use until an event has completed, and the
+    // drop of the buffer may record another one.
     let owner = bench.device.create_stream()?;
     let (buffer, file) = bench.buffer()?;
     let before = bench.live().of(ObjectKind::Streams);

@@ -1,4 +1,5 @@
-//! Outcomes of a run of the suite other than `passed`, in a committed file: a section for each run, a line for each reason.
+//! Outcomes of a run of the suite other than `passed`, in a committed file: a section for each run, a line for each
+//! reason.
 //!
 //! `id@exporter` names a case, `group.*@exporter` all cases of a group. `*` names every case with the reason, for runs
 //! that were never recorded. A section has only what differs from the sections that a run is compared with after it.
@@ -44,12 +45,13 @@ pub struct Case {
 }
 
 impl Case {
-    /// `true` if another version of the machine's Vulkan or OpenGL driver may end in another way. The machine need not have
-    /// OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
+    /// `true` if another version of the machine's Vulkan or OpenGL driver may end in another way. The machine need not
+    /// have OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
     fn depends_on_the_machine(&self) -> bool {
         match &*self.outcome {
             "unsupported" => self.name.ends_with("@vulkan") && LIMITS.iter().any(|limit| self.reason.contains(limit)),
-            // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated devices.
+            // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated
+            // devices.
             "skipped" if cfg!(windows) => {
                 self.name.starts_with("process.handles_not_inherited") || self.name.starts_with("d3d.")
             }

@@ -34,8 +34,9 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or make
-/// calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has ended.
+/// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or
+/// make calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has
+/// ended.
 ///
 /// # Panics
 /// If the test fails there, or does not exist.
@@ -52,8 +53,8 @@ pub fn in_own_process(name: &str) -> bool {
     false
 }
 
-/// Runs the tests of a program without Rust's test harness, as its arguments say. `threads` is the number of parallel tests,
-/// unless the arguments name one.
+/// Runs the tests of a program without Rust's test harness, as its arguments say. `threads` is the number of parallel
+/// tests, unless the arguments name one.
 pub fn run_tests(tests: Vec<Trial>, threads: Option<usize>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(threads);

@@ -1,10 +1,10 @@
 //! The simulated version of AMD's runtime.
 //!
 //! Four versions on Linux were recorded (`conformance/tests/hip_calls_compared`). A version between two of them behaves
-//! as the older one, unless the source of the newer one states since when a behaviour differs. [`Behaviour`] lists what was
-//! not recorded: Windows, and versions between and after the recorded ones. Each row names its source, which is AMD's
-//! code or a report. On Windows the runtime uses PAL. It uses ROCr if it was built so and the runtime's own variable
-//! `GPU_ENABLE_PAL` is 0.
+//! as the older one, unless the source of the newer one states since when a behaviour differs. [`Behaviour`] lists what
+//! was not recorded: Windows, and versions between and after the recorded ones. Each row names its source, which is
+//! AMD's code or a report. On Windows the runtime uses PAL. It uses ROCr if it was built so and the runtime's own
+//! variable `GPU_ENABLE_PAL` is 0.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! The shared memory of the host backend's semaphores and of sim-d3d's keyed mutexes. Another process may write any value
-//! to it.
+//! The shared memory of the host backend's semaphores and of sim-d3d's keyed mutexes. Another process may write any
+//! value to it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

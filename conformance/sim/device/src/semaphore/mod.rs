@@ -168,8 +168,8 @@ fn semaphore_of(handle: usize) -> Arc<Semaphore> {
     SEMAPHORES.get(handle).unwrap_or_else(|| die())
 }
 
-/// The work of a batch. `point` gives the point and the flags of each semaphore. The work aborts the process when it runs
-/// if one of them has been destroyed.
+/// The work of a batch. `point` gives the point and the flags of each semaphore. The work aborts the process when it
+/// runs if one of them has been destroyed.
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`] for no semaphores, and for other flags.

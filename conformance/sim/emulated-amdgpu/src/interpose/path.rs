@@ -1,5 +1,6 @@
-//! Functions of paths: `open` and `fopen` in all their forms, `access`, `readlink`, `realpath`, `stat` in all its forms, and
-//! `opendir` with the functions that read its result. Devices are character devices with the numbers of a real machine.
+//! Functions of paths: `open` and `fopen` in all their forms, `access`, `readlink`, `realpath`, `stat` in all its
+//! forms, and `opendir` with the functions that read its result. Devices are character devices with the numbers of a
+//! real machine.
 
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_uint};

@@ -1,5 +1,5 @@
-//! The kernels with which AMD's runtimes copy and fill: HIP's by name, in the forms of versions 5.2 to 7.2, and ROCR's own
-//! by their arguments, which run before HIP has loaded its own.
+//! The kernels with which AMD's runtimes copy and fill: HIP's by name, in the forms of versions 5.2 to 7.2, and ROCR's
+//! own by their arguments, which run before HIP has loaded its own.
 
 use crate::kernel::{Arguments, Launch, Result, has_explicit, words};
 use crate::queue::Stop;

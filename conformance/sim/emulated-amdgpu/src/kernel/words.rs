@@ -86,8 +86,8 @@ pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `true` if a word ends a wait, as the kernel in AMD's device library (`opencl.bc`, 5.2.3) compares: with as many bits of
-/// value and mask as the word has. The mask does not apply to the value, except in the last condition.
+/// `true` if a word ends a wait, as the kernel in AMD's device library (`opencl.bc`, 5.2.3) compares: with as many bits
+/// of value and mask as the word has. The mask does not apply to the value, except in the last condition.
 fn holds(size: Size, condition: u64, found: u64, value: u64, mask: u64) -> bool {
     let bits = if size == Size::Short { u64::from(u32::MAX) } else { u64::MAX };
     let (value, mask) = (value & bits, mask & bits);

@@ -30,7 +30,8 @@ pub(crate) struct Memory {
     pool: Arc<Pool>,
     /// Video memory in use, by GPU.
     vram: Vec<Arc<AtomicU64>>,
-    /// Locked for reading during accesses, so that no memory is freed during an access. Packets do not wait while it is held.
+    /// Locked for reading during accesses, so that no memory is freed during an access. Packets do not wait while it is
+    /// held.
     spaces: RwLock<Vec<Space>>,
     buffers: Mutex<Buffers>,
     exports: Mutex<HashMap<Inode, Weak<Storage>>>,

@@ -1,5 +1,5 @@
-//! Memory of buffer objects: one memfd, mapped once as a whole. A buffer object is a range of it. Also offsets of objects
-//! on a render node.
+//! Memory of buffer objects: one memfd, mapped once as a whole. A buffer object is a range of it. Also offsets of
+//! objects on a render node.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

@@ -249,8 +249,8 @@ pub(super) fn replace_mappings(old: BorrowedFd<'_>, offset: u64, size: u64, new:
         };
         let at = std::ptr::with_exposed_provenance_mut(at);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the range is a mapping of the buffer object, which is not accessed during the call, and the new file has
-        // the same bytes, so the replacement is not observable.
+        // SAFETY: the range is a mapping of the buffer object, which is not accessed during the call, and the new file
+        // has the same bytes, so the replacement is not observable.
         unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The kernel's files below `/sys`: a tree of folders, files and links in memory, by absolute path. Besides the topology,
-//! libdrm and the thunk read files of the module, of the PCI devices and of their DRM nodes.
+//! The kernel's files below `/sys`: a tree of folders, files and links in memory, by absolute path. Besides the
+//! topology, libdrm and the thunk read files of the module, of the PCI devices and of their DRM nodes.
 
 mod topology;
 

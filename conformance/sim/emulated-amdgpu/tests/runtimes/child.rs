@@ -1,5 +1,5 @@
-//! Processes of the tests on AMD's runtimes, and the functions of a runtime that they call. They print their results, and exit
-//! with status 1 after an error.
+//! Processes of the tests on AMD's runtimes, and the functions of a runtime that they call. They print their results,
+//! and exit with status 1 after an error.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::path::Path;

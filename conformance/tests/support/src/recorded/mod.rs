@@ -179,8 +179,8 @@ impl Recorder {
         self.exactly(what, &[enter, expected.to_vec(), leave].concat());
     }
 
-    /// Counterpart of [`Recorder::enqueued`] for a signal or a wait on a stream that is no default stream, behind barriers
-    /// that only enqueue work. NVIDIA's driver needs no current context for it.
+    /// Counterpart of [`Recorder::enqueued`] for a signal or a wait on a stream that is no default stream, behind
+    /// barriers that only enqueue work. NVIDIA's driver needs no current context for it.
     #[track_caller]
     pub fn ordered(&mut self, what: &str, barriers: &[Expected], call: Expected) {
         let ((enter, leave), barriers) = (self.current(), barriers.to_vec());
