@@ -147,7 +147,6 @@ impl BridgedTimeline {
     ///
     /// # Errors
     /// Errors of the exporter; [`ErrorKind::Overtaken`] if it rejects the signal because pending work may signal a
-
     /// greater value first. Streams are then released by that work, or by a later call.
     pub(crate) fn release_waits(&self) -> Result<bool> {
         self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
