@@ -1,7 +1,7 @@
 //! Exportable device memory, allocated with the virtual memory management API of both drivers.
 //!
-//! Runs before reserved addresses are freed, for drivers that [release late](crate::Vendor::releases_late).
-//! These run host functions on the thread that releases resources, in the same order, so a host function that has run
+//! Drivers that [release late](crate::Vendor::releases_late) release resources after they have reported their work as
+//! complete. Before reserved addresses are freed, a host function runs. These drivers run host functions on the thread that releases resources, in the same order, so a host function that has run
 //! proves that earlier releases are done.
 
 use std::cell::UnsafeCell;

@@ -1,5 +1,8 @@
 //! Graphs captured from streams. The nodes of an executable graph belong to the captured graph, so both have the same
 //! lifetime.
+//!
+//! Drivers may not order the launches of a graph on different streams ([`Vendor::ORDERS_LAUNCHES`]). An event is recorded
+//! after each launch; the next launch waits for it if it is on another stream.
 
 use std::collections::HashMap;
 use std::ffi::c_uint;

@@ -7,7 +7,8 @@
 //! once as a whole; this module counts its ranges and computes their addresses. Where each new mapping leaks memory,
 //! the mapping is kept until the import is destroyed.
 //!
-//! Some drivers create a new array for each query of a level. The array keeps the image and its memory alive until it
+//! Levels of mapped arrays ([`Vendor::LEVELS_OWNED_SEPARATELY`](crate::Vendor::LEVELS_OWNED_SEPARATELY)): some drivers
+//! create a new array for each query of a level. The array keeps the image and its memory alive until it
 //! is destroyed. Each level is therefore queried once, and its array is destroyed before the image.
 
 use std::collections::{BTreeMap, HashMap};
