@@ -463,7 +463,8 @@ impl Origin {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::sync::Arc;
 
