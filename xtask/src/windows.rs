@@ -139,10 +139,6 @@ impl<'a> Wine<'a> {
         // Examples in the documentation are tested on Linux, and in nightly runs here.
         // wgpu takes long to build: tests of its adapter are for nightly runs.
         let packages = PUBLISHED.into_iter().filter(|&name| name != "gpu-interop-wgpu");
-        let cargo = self.cargo(line)?.args(["--lib", "--tests"]).args(packages.map(|name| format!("--package={name}")));
-        // These tests take less time than the compiler's optimisations.
-        let plain = ["core", "driver", "host", "vulkan"];
-        let plain = plain.map(|name| format!("--config=profile.dev.package.gpu-interop-{name}.opt-level=0"));
-        Ok(cargo.args(plain))
+        Ok(self.cargo(line)?.args(["--lib", "--tests"]).args(packages.map(|name| format!("--package={name}"))))
     }
 }

@@ -1,6 +1,6 @@
 //! Rings of frames in flight: random stages and drops, the application's own submissions, lifetimes, leaks, threads.
 
-#![cfg(all(unix, feature = "vulkan", feature = "host"))]
+#![cfg(unix)]
 #![allow(clippy::expect_used, clippy::panic)]
 
 #[path = "../common/mod.rs"]

@@ -1,6 +1,6 @@
 //! The devices of the tests, and drops in host functions.
 
-#[path = "../../../gpu-interop-vulkan/tests/common/layer.rs"]
+#[path = "../../../../crates/gpu-interop-vulkan/tests/common/layer.rs"]
 mod layer;
 
 use std::sync::mpsc::channel;

@@ -1,6 +1,6 @@
 //! The last objects of a heap and of a context, dropped in a host function with work pending that is behind it.
 
-#![cfg(all(unix, feature = "vulkan", feature = "host"))]
+#![cfg(unix)]
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod common;

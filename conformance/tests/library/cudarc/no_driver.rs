@@ -14,7 +14,6 @@ pub(crate) fn child() {
     // The simulator's device matches every CPU, a GPU's driver matches none.
     let error = context_for(&DeviceIdentity::new("llvmpipe", DeviceKind::Cpu)).expect_err("no driver");
     println!("{:?}: {error}", error.kind());
-    #[cfg(feature = "host")]
     {
         let host = gpu_interop::host::HostBackend::new();
         let host = gpu_interop::Device::open(&host, 0).expect("the CPU");

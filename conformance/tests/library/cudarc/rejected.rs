@@ -79,7 +79,6 @@ pub(crate) fn other_streams_are_rejected(machine: &Machine) {
         // SAFETY: nothing is captured any more, nor on the default stream.
         unsafe { SharedStream::new(&machine.device, stream) }.expect("idle");
     }
-    #[cfg(feature = "host")]
     {
         let host = gpu_interop::Device::open(&gpu_interop::host::HostBackend::new(), 0).expect("the CPU");
         // SAFETY: nothing is captured.
