@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed, lint};
-use crate::{aliases, files, links, outside, package, python, windows};
+use crate::{aliases, files, links, package, python, slow, windows};
 
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
 /// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
@@ -161,7 +161,7 @@ fn conformance(session: &Session) -> Outcome {
     // Most scenarios wait.
     suite(session, "--require host,vulkan,native --jobs 2").check()?;
     // Another project's backend.
-    run("env").arg(session.debug("third-party")).args(outside::SUITE.split(' ')).check()
+    run("env").arg(session.debug("third-party")).args(slow::SUITE.split(' ')).check()
 }
 
 /// A run of the suite's command, built with the profile `dev`.

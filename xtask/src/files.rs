@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
+use crate::python;
 use crate::run::{Outcome, has, run};
 use crate::session::Session;
-use crate::venv;
 
 const REQUIREMENTS: &str = "ci/requirements.txt";
 
@@ -24,7 +24,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
         session.leave_out("the check of shell scripts", "the package shellcheck")?;
     }
     let tools = session.target.join("ci-tools");
-    if !venv::install(&tools, REQUIREMENTS) {
+    if !python::install(&tools, REQUIREMENTS) {
         return session
             .leave_out("the check of workflows", "the package python3-venv, and those in ci/requirements.txt");
     }

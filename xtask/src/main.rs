@@ -7,14 +7,12 @@ mod debian;
 mod fast;
 mod files;
 mod links;
-mod outside;
 mod package;
 mod python;
 mod record;
 mod run;
 mod session;
 mod slow;
-mod venv;
 mod windows;
 
 use std::path::PathBuf;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::run::{Outcome, Run, cargo, run};
 use crate::session::{Session, build, lint};
-use crate::venv;
 
 const CRATE: &str = "crates/gpu-interop-python";
 const VULKAN: &str = "from gpu_interop import vulkan; print(vulkan.Context().identity.uuid)";
@@ -16,7 +15,7 @@ const VULKAN: &str = "from gpu_interop import vulkan; print(vulkan.Context().ide
 /// As for [`Session::leave_out`].
 pub(crate) fn environment(session: &Session) -> Result<Option<PathBuf>, String> {
     let environment = session.target.join("python");
-    if venv::install(&environment, &format!("{CRATE}/requirements.txt")) {
+    if install(&environment, &format!("{CRATE}/requirements.txt")) {
         return Ok(Some(environment));
     }
     let needed = format!("the package python3-venv, and those in {CRATE}/requirements.txt");
@@ -64,4 +63,20 @@ fn built_wheel(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<PathBuf
     maturin(out).check()?;
     let mut wheels = fs::read_dir(out).map_err(fails)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     wheels.find(|path| path.extension().is_some_and(|end| end == "whl")).ok_or("maturin built no wheel".into())
+}
+
+/// Creates a virtual environment with the packages of `requirements`, if necessary. Returns whether it exists.
+pub(crate) fn install(folder: &Path, requirements: &str) -> bool {
+    let installed = folder.join("installed");
+    let wanted = fs::read(requirements).unwrap_or_default();
+    if fs::read(&installed).is_ok_and(|found| found == wanted) {
+        return true;
+    }
+    run("python3 -m venv").arg(folder).succeeds()
+        && run("env")
+            .arg(folder.join("bin/pip"))
+            .args(["--quiet", "install", "--requirement", requirements])
+            .check()
+            .is_ok()
+        && fs::write(installed, wanted).is_ok()
 }

@@ -1,12 +1,13 @@
 //! The steps of `cargo xtask slow`, which take long and rarely fail, or need another build of the workspace or Debian's
 //! next releases. CI runs them nightly.
 
+use std::fs;
 use std::path::Path;
 
 use crate::fast::steps;
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build};
-use crate::{debian, outside, package, python, windows};
+use crate::{debian, package, python, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
@@ -33,7 +34,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
     "package", "packages of the published crates, as Cargo verifies them before a release", package::verified;
-    "outside", "an example with the README's dependency and a third party's backend, outside of the workspace", outside::check;
+    "outside", "an example with the README's dependency and a third party's backend, outside of the workspace", check;
     "floors", "the published crates with the oldest dependencies that they declare", package::floors;
     "deny", "licences, sources and duplicates of dependencies", |session| {
         tool(session, "cargo-deny", cargo("deny --log-level error check licenses bans sources"))
@@ -177,6 +178,53 @@ fn tool(session: &Session, program: &str, command: Run) -> Outcome {
     }
     let path = format!("{}/bin:{}", own.display(), std::env::var("PATH").unwrap_or_default());
     command.env("PATH", path).check()
+}
+
+const THIRD_PARTY: &str = "conformance/examples/third-party";
+
+pub(crate) fn check(session: &Session) -> Outcome {
+    let fails = |error: std::io::Error| error.to_string();
+    let readme = fs::read_to_string("README.md").map_err(fails)?;
+    let dependency = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```"));
+    let (dependency, _) = dependency.ok_or("README.md has no block of TOML")?;
+    let dependency = dependency.replace("\"../gpu-interop/", &format!("\"{}/", session.root.display()));
+    let manifest = format!("[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n{dependency}");
+    let example = fs::read_to_string("crates/gpu-interop/examples/fill.rs").map_err(fails)?;
+    start(session, "outside", &manifest, &[("main.rs", &example)], "")?;
+    let folder = session.root.join(THIRD_PARTY);
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(fails)?;
+    // Three folders up, and two.
+    let manifest = manifest
+        .replace("\"../../../", &format!("\"{}/", session.root.display()))
+        .replace("\"../../", &format!("\"{}/conformance/", session.root.display()));
+    let read = |file: &str| fs::read_to_string(folder.join("src").join(file)).map_err(fails);
+    let sources = [("main.rs", &*read("main.rs")?), ("processor.rs", &read("processor.rs")?)];
+    start(session, "outside-third-party", &manifest, &sources, SUITE)
+}
+
+/// Arguments of the suite with the third party's backend.
+pub(crate) const SUITE: &str =
+    "--backend third-party --exporter native --quiet --filter {identity,import,lifetime,map,memory}.*";
+
+/// Creates a crate of these files with a workspace of its own, builds and starts it.
+fn start(session: &Session, name: &str, manifest: &str, sources: &[(&str, &str)], arguments: &str) -> Outcome {
+    let folder = session.target.join(name);
+    let write = |file: &str, text: &str| fs::write(folder.join(file), text);
+    fs::create_dir_all(folder.join("src"))
+        .and_then(|()| sources.iter().try_for_each(|(file, text)| write(&format!("src/{file}"), text)))
+        .and_then(|()| write("Cargo.toml", &format!("{manifest}\n[workspace]\n")))
+        .and_then(|()| fs::copy(session.root.join("Cargo.lock"), folder.join("Cargo.lock")))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    run_of(session, &folder.join("Cargo.toml")).arg("--").args(arguments.split_whitespace()).check()
+}
+
+/// Cargo with the target folder and profile of the workspace, so that common dependencies are built once.
+fn run_of(session: &Session, manifest: &Path) -> crate::run::Run {
+    cargo("--config profile.dev.package.'*'.debug=false run --quiet --manifest-path")
+        .arg(manifest)
+        .env("CARGO_TARGET_DIR", &session.target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_DEV_LTO", "off")
 }
 
 #[cfg(test)]

@@ -16,16 +16,11 @@ use gpu_interop_core::{
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
 };
 
-use crate::imported::ExporterHeader;
-use crate::imported::{Allocation, ImportedMemory};
-use crate::kernel::HostArg;
-use crate::kernel::HostKernel;
-use crate::mapping::Mapping;
+use crate::imported::{Allocation, ExporterHeader, ImportedMemory, Mapping};
+use crate::kernel::{HostArg, HostKernel};
 use crate::op::{Carried, Launch, Op, Word, carried, length};
 use crate::shared_semaphore::SharedSemaphore;
-use crate::stream::EventState;
-use crate::stream::StreamState;
-use crate::stream::{self, Graph};
+use crate::stream::{self, EventState, Graph, StreamState};
 use crate::sys;
 
 /// Why images are not mapped.

@@ -54,7 +54,6 @@ mod backend;
 mod device;
 mod imported;
 mod kernel;
-mod mapping;
 mod op;
 mod semaphore;
 mod shared_semaphore;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandle, SemaphorePayload};
 
-use crate::mapping::Mapping;
+use crate::imported::Mapping;
 use crate::sys;
 
 /// "gpuisem" and a version byte.

@@ -22,11 +22,9 @@ mod next_step;
 mod page;
 mod plots;
 mod readme;
-mod require;
 mod schema;
 mod simulated;
 mod site;
-mod variables;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -98,7 +98,6 @@ mod identity;
 mod import;
 mod kernel;
 mod mapping;
-mod names;
 mod nv_sci;
 mod object;
 mod process;
@@ -118,6 +117,8 @@ pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition}
 pub use callback::caught;
 pub use callback::in_host_function;
 pub use capability::{Capabilities, Feature, Support};
+#[doc(hidden)]
+pub use error::with_names;
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
@@ -126,10 +127,7 @@ pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentit
 pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
-pub use mapping::HostMapping;
-pub use mapping::byte_range;
-#[doc(hidden)]
-pub use names::with_names;
+pub use mapping::{HostMapping, byte_range};
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,

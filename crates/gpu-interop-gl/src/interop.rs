@@ -4,15 +4,15 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt;
 use std::rc::Rc;
 
-use gpu_interop_core::handle::HandleType;
+use gpu_interop_core::handle::{HandleType, Win32Object};
 use gpu_interop_core::{
-    DeviceIdentity, Error, ErrorKind, IdentityMatch, MemoryHandleKind, Result, SemaphoreHandleKind, Support, Uuid,
+    DeviceIdentity, DeviceKind, Error, ErrorKind, IdentityMatch, Luid, MemoryHandleKind, Result, SemaphoreHandleKind,
+    Support, Uuid,
 };
 
 use crate::error;
 use crate::extension::Extension;
 use crate::functions::{Found, Functions, integer};
-use crate::identity;
 use crate::sys::{self, Base, Loader};
 
 /// Owner of a context: keeps it alive and reports whether it is current.
@@ -121,8 +121,8 @@ impl GlInterop {
         let functions = unsafe { Functions::load(base, &extensions, direct, load) };
         let [vendor, renderer] =
             [sys::VENDOR, sys::RENDERER].map(|name| string(&functions.base, name).unwrap_or_default());
-        let devices = identity::devices(&functions, &extensions, &renderer);
-        let driver_uuid = identity::driver_uuid(&functions);
+        let devices = devices(&functions, &extensions, &renderer);
+        let driver_uuid = driver_uuid(&functions);
         let driver = format!("{vendor}, {renderer}, OpenGL {version}");
         let interop =
             Self { shared: Rc::new(Shared { functions, es, extensions, driver, devices, driver_uuid, owner }) };
@@ -394,6 +394,82 @@ fn parse_version(text: &str) -> Option<(bool, (u32, u32))> {
     let number = es.unwrap_or(text).trim_start().split([' ', '-']).next()?;
     let mut parts = number.split('.').map(str::parse::<u32>);
     Some((es.is_some(), (parts.next()?.ok()?, parts.next()?.ok()?)))
+}
+
+/// Lends the driver a duplicate, which it owns after a success. Its handling of the duplicate after a failure is
+/// unspecified, so the loan checks the descriptor.
+#[cfg(unix)]
+pub(crate) fn lend(
+    interop: &GlInterop,
+    operation: &'static str,
+    fd: std::os::fd::BorrowedFd<'_>,
+    import: impl FnOnce(std::os::fd::RawFd),
+) -> Result<()> {
+    let loan = gpu_interop_core::handle::LentFd::new(fd)?;
+    let outcome = interop.call(operation, error::import, |_| import(loan.as_raw_fd()));
+    match outcome {
+        Ok(()) => loan.consumed(),
+        Err(_) => drop(loan.settle()),
+    }
+    outcome
+}
+
+/// Passes a Windows object to the driver: as a handle, which the caller keeps, or as a name in NUL-terminated UTF-16.
+pub(crate) fn lend_win32(
+    object: &Win32Object,
+    operation: &'static str,
+    by_handle: impl FnOnce(*mut c_void) -> Result<()>,
+    by_name: impl FnOnce(*const c_void) -> Result<()>,
+) -> Result<()> {
+    match object {
+        Win32Object::Handle(handle) => by_handle(handle.as_raw()),
+        Win32Object::Name(name) => by_name(name.as_utf16().as_ptr().cast()),
+        _ => Err(Error::unsupported(operation, "this crate imports only handles and names")),
+    }
+}
+
+/// Upper limit for the number of devices in one context.
+const MOST_DEVICES: i32 = 64;
+
+/// The devices of the current context: one per UUID, or one without a UUID. Never empty.
+///
+/// Calls `glGetUnsignedBytei_vEXT` with `GL_DEVICE_UUID_EXT`, and on Windows `glGetUnsignedBytevEXT` with
+/// `GL_DEVICE_LUID_EXT`.
+pub(crate) fn devices(functions: &Functions, extensions: &[Extension], renderer: &str) -> Vec<DeviceIdentity> {
+    // OpenGL does not report the kind; without a UUID nothing is proven.
+    let base = DeviceIdentity::new(renderer, DeviceKind::Unknown).with_luid(luid(functions, extensions));
+    let Ok(uuids) = &functions.uuids else { return vec![base] };
+    let count = integer(&functions.base, sys::NUM_DEVICE_UUIDS_EXT).clamp(1, MOST_DEVICES);
+    let of = |index: i32| {
+        let mut bytes = [0; sys::UUID_SIZE_EXT];
+        // SAFETY: the context is current, has this extension and `count` UUIDs, each of 16 bytes.
+        unsafe { (uuids.get_unsigned_byte_i_v)(sys::DEVICE_UUID_EXT, index.unsigned_abs(), bytes.as_mut_ptr()) };
+        base.clone().with_uuid(Uuid::from_bytes(bytes))
+    };
+    (0..count).map(of).collect()
+}
+
+/// `GL_DRIVER_UUID_EXT`.
+pub(crate) fn driver_uuid(functions: &Functions) -> Option<Uuid> {
+    let uuids = functions.uuids.as_ref().ok()?;
+    let mut bytes = [0; sys::UUID_SIZE_EXT];
+    // SAFETY: the context is current and has this extension; the UUID has 16 bytes.
+    unsafe { (uuids.get_unsigned_byte_v)(sys::DRIVER_UUID_EXT, bytes.as_mut_ptr()) };
+    Uuid::from_bytes(bytes)
+}
+
+/// LUID and node mask, if the context has them.
+fn luid(functions: &Functions, extensions: &[Extension]) -> Option<Luid> {
+    let windows = [Extension::MemoryObjectWin32, Extension::SemaphoreWin32];
+    if !windows.iter().any(|extension| extensions.contains(extension)) {
+        return None;
+    }
+    let uuids = functions.uuids.as_ref().ok()?;
+    let mut bytes = [0; sys::LUID_SIZE_EXT];
+    // SAFETY: the context is current and has one of the extensions; the LUID has 8 bytes.
+    unsafe { (uuids.get_unsigned_byte_v)(sys::DEVICE_LUID_EXT, bytes.as_mut_ptr()) };
+    let node_mask = integer(&functions.base, sys::DEVICE_NODE_MASK_EXT).cast_unsigned();
+    (bytes != [0; sys::LUID_SIZE_EXT]).then_some(Luid { bytes, node_mask })
 }
 
 #[cfg(test)]

@@ -99,10 +99,8 @@ mod format;
 mod functions;
 #[cfg(unix)]
 mod headless;
-mod identity;
 mod interop;
 mod layout;
-mod lend;
 mod memory;
 mod semaphore;
 mod sys;

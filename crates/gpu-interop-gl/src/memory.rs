@@ -12,8 +12,8 @@ use crate::error;
 use crate::functions::need;
 use crate::interop::GlInterop;
 #[cfg(unix)]
-use crate::lend::lend;
-use crate::lend::lend_win32;
+use crate::interop::lend;
+use crate::interop::lend_win32;
 use crate::sys;
 
 /// An OpenGL memory object with memory that another API exported. Deleted when it and everything made from it are

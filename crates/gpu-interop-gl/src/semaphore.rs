@@ -13,10 +13,10 @@ use crate::buffer::ImportedBuffer;
 use crate::error;
 use crate::functions::{Functions, need};
 use crate::interop::GlInterop;
-use crate::layout::TextureLayout;
 #[cfg(unix)]
-use crate::lend::lend;
-use crate::lend::lend_win32;
+use crate::interop::lend;
+use crate::interop::lend_win32;
+use crate::layout::TextureLayout;
 use crate::memory::{delete, supported};
 use crate::sys::{self, SemaphoreFunction};
 use crate::texture::ImportedTexture;

@@ -34,7 +34,6 @@ mod stream;
 mod tensor;
 mod timeline;
 mod vulkan;
-mod wait;
 mod watcher;
 
 use pyo3::exceptions::PyImportError;

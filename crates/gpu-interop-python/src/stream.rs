@@ -13,7 +13,7 @@ use crate::convert::{bytes_of, detached_drop};
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
 use crate::operand::Operand;
-use crate::wait;
+use crate::timeline;
 
 /// A stream, with an event to hand its work over.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ impl PyStream {
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Stream.synchronize";
         let flow = self.flow(OPERATION)?;
-        let timeout = wait::timeout(OPERATION, timeout)?;
+        let timeout = timeline::timeout(OPERATION, timeout)?;
         synchronize(py, OPERATION, &flow, timeout)
     }
 
@@ -319,5 +319,5 @@ pub(crate) fn synchronize(
     timeout: Option<std::time::Duration>,
 ) -> PyResult<()> {
     let expired = || Error::new(gpu_interop::ErrorKind::Timeout, operation, "work is still pending on the stream");
-    wait::sliced(py, timeout, |slice| flow.stream.synchronize_timeout(slice), expired)
+    timeline::sliced(py, timeout, |slice| flow.stream.synchronize_timeout(slice), expired)
 }

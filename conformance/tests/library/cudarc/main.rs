@@ -7,10 +7,8 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod drops;
-mod hand_over;
 mod machine;
 mod memory;
-mod no_driver;
 mod rejected;
 
 use libtest_mimic::{Arguments, Trial};
@@ -23,7 +21,7 @@ const TESTS: &[Test] = &[
     ("other_contexts_are_rejected", rejected::other_contexts_are_rejected),
     ("other_streams_are_rejected", rejected::other_streams_are_rejected),
     ("other_buffers_are_rejected", rejected::other_buffers_are_rejected),
-    ("a_thousand_hand_overs", hand_over::a_thousand_hand_overs),
+    ("a_thousand_hand_overs", memory::a_thousand_hand_overs),
     ("copies_in_both_directions", memory::copies_in_both_directions),
     ("views_of_parts", memory::views_of_parts),
     ("slices_of_cudarc_are_operands", memory::slices_of_cudarc_are_operands),
@@ -39,12 +37,12 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some(machine::CHILD) => return machine::child(TESTS, &arguments.next().unwrap_or_default()),
-        Some(no_driver::CHILD) => return no_driver::child(),
+        Some(rejected::CHILD) => return rejected::child(),
         _ => {}
     }
     let mut trials = vec![
-        Trial::test("nothing_panics_without_a_driver", no_driver::nothing_panics_without_a_driver),
-        Trial::test("another_library_than_cudarcs_is_rejected", no_driver::another_library_is_rejected),
+        Trial::test("nothing_panics_without_a_driver", rejected::nothing_panics_without_a_driver),
+        Trial::test("another_library_than_cudarcs_is_rejected", rejected::another_library_is_rejected),
     ];
     trials.extend(TESTS.iter().map(|(name, test)| Trial::test(*name, move || machine::run(name, *test))));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

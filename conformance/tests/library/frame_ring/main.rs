@@ -10,8 +10,6 @@ mod flaky;
 mod leaks;
 mod model;
 mod own_submissions;
-mod presentation;
-mod resize;
 mod turns;
 
 use std::time::Duration;

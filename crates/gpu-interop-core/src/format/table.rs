@@ -1,8 +1,8 @@
 //! The table of texel formats, one column an API.
 
 use super::drm::DrmFourcc;
-use super::texel::{ChannelOrder, ColorEncoding};
 use crate::array::{ArrayFormat, ChannelType};
+use crate::format::{ChannelOrder, ColorEncoding};
 
 /// A texel format: its numbers in each API, and its array format. `None` where an API lacks the format.
 ///

@@ -17,8 +17,8 @@ use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::export::PyExport;
 use crate::identity::PyIdentity;
+use crate::timeline;
 use crate::timeline::PyTimeline;
-use crate::wait;
 
 /// A Vulkan instance, device and queue of this library.
 ///
@@ -67,7 +67,7 @@ impl PyContext {
                 return Err(exception(&error.with_context("given", queue)));
             }
         };
-        options.timeout = wait::timeout(OPERATION, Some(timeout))?.unwrap_or_default();
+        options.timeout = timeline::timeout(OPERATION, Some(timeout))?.unwrap_or_default();
         options.device = match device {
             None => None,
             Some(device) => Some(match device.cast::<PyIdentity>() {

@@ -14,8 +14,8 @@ use super::image::PyImage;
 use super::semaphore_of;
 use crate::convert::items;
 use crate::error::{Raise, exception};
+use crate::timeline;
 use crate::timeline::PyTimeline;
-use crate::wait;
 
 /// A command, recorded when the commands are submitted.
 #[derive(Debug, Clone)]
@@ -238,9 +238,9 @@ impl PySubmission {
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Submission.wait";
-        let timeout = wait::timeout(OPERATION, timeout)?;
+        let timeout = timeline::timeout(OPERATION, timeout)?;
         let expired = || Error::new(ErrorKind::Timeout, OPERATION, "the commands have not finished");
-        wait::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
+        timeline::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
     }
 
     /// True if the commands have finished.
