@@ -24,7 +24,8 @@
 //! vendor's driver: code that works here may fail there.
 //!
 //! # Guarantees
-//! * File descriptors and handles of an import request are never closed: the import keeps a duplicate.
+//! * The backend never closes the descriptors and handles of an import request: the import keeps a duplicate. Their owner
+//!   is the library's [`ExternalMemory`](gpu_interop_core::ExternalMemory) or `Semaphore`.
 //! * Streams are asynchronous and independent of each other: one thread each.
 //! * Semaphores work between processes. Waits can be bounded or cancelled, and semaphores stay usable after a peer is
 //!   killed. On Windows a waiter observes another process's signal up to a millisecond late.

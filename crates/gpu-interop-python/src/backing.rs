@@ -99,7 +99,7 @@ impl Backing {
         if let Some(mapped) = mapping.get() {
             return Ok(mapped);
         }
-        let _one_at_a_time = lock(&mapper);
+        let _one_at_a_time = lock(mapper);
         if let Some(mapped) = mapping.get() {
             return Ok(mapped);
         }

@@ -218,7 +218,7 @@ impl PyStream {
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Stream.synchronize";
         let flow = self.flow(OPERATION)?;
-        let timeout = timeline::timeout(OPERATION, timeout)?;
+        let timeout = timeline::checked_timeout(OPERATION, timeout)?;
         synchronize(py, OPERATION, &flow, timeout)
     }
 

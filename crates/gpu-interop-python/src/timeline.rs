@@ -95,13 +95,13 @@ impl PyTimeline {
     #[pyo3(signature = (value, timeout=None))]
     fn host_wait(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Timeline.host_wait";
-        let timeout = wait::timeout(OPERATION, timeout)?;
+        let timeout = checked_timeout(OPERATION, timeout)?;
         let expired = || {
             let error = Error::new(ErrorKind::Timeout, OPERATION, "the timeline has not reached the value");
             let current = self.timeline.value().map_or_else(|error| error.to_string(), |value| value.to_string());
             error.with_context("value", value).with_context("current value", current)
         };
-        wait::sliced(py, timeout, |slice| self.timeline.wait(value, slice), expired)
+        sliced(py, timeout, |slice| self.timeline.wait(value, slice), expired)
     }
 
     /// Raises the timeline to ``value`` from the host, now.
@@ -180,7 +180,7 @@ impl PyTimeline {
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A timeout of Python: seconds, or `None` to wait without a bound.
-pub(crate) fn timeout(operation: &'static str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn checked_timeout(operation: &'static str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let invalid = || {
         Error::invalid(operation, "the timeout must be a number of seconds that is not negative, or None")
             .with_context("timeout", seconds.unwrap_or_default())

@@ -23,6 +23,7 @@
 //! | copy, fill, read and write | [`Stream::copy`], [`Stream::fill`], [`Stream::read`], [`Stream::write`] |
 //! | copy texels | [`Stream::copy_from_array`], [`Stream::copy_to_array`] |
 //! | run a kernel | [`Device::load_module`], [`Stream::launch`] |
+//! | run a Rust function as a kernel on the CPU | `host::HostBackendBuilder::kernel`, `device_for_with_host` |
 //! | use a stream of the application's own bindings | [`Device::stream_from_raw_with_owner`] |
 //! | order the work of both sides by one counter | [`Timeline`], [`Stream::signal_timeline`], [`Stream::wait_timeline`] |
 //! | use one semaphore object of the exporter | [`Device::import_semaphore`], [`Stream::signal`], [`Stream::wait`] |
@@ -55,8 +56,8 @@
 //!
 //! # Choosing a device
 //! [`device_for`] opens the device that exported the memory, on the backend that supports it. [`load`] and [`select`]
-//! choose a backend without an exporter. The environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host`, or
-//! `auto`, the default) restricts all of them. `auto` selects the first backend that has a *device*; the CPU comes
+//! choose a backend without an exporter. [`device_for`] and [`load`] follow the environment variable `GPU_INTEROP_BACKEND`
+//! (`cuda`, `hip`, `host`, or `auto`, the default); [`select`] takes its argument instead. `auto` selects the first backend that has a *device*; the CPU comes
 //! last, and [`Selection::passed_over`] lists why the others were not used, so that the CPU never replaces a GPU
 //! silently.
 //!

@@ -36,7 +36,7 @@ impl ExternalMemory {
     /// May be called several times. Overlapping ranges may be mapped at different addresses, and writes through one
     /// mapping need not be visible through another: map the whole range once, and take slices of it.
     ///
-    /// The range must be that of a buffer of the exporter, aligned as its API requires
+    /// The range must be that of a buffer of the exporter, or all of an image with linear tiling, aligned as its API requires
     /// (`VkMemoryRequirements::alignment`). The library does not know where its buffers begin. The tested drivers map
     /// other ranges correctly, too; their references do not guarantee it.
     ///

@@ -67,7 +67,7 @@ impl PyContext {
                 return Err(exception(&error.with_context("given", queue)));
             }
         };
-        options.timeout = timeline::timeout(OPERATION, Some(timeout))?.unwrap_or_default();
+        options.timeout = timeline::checked_timeout(OPERATION, Some(timeout))?.unwrap_or_default();
         options.device = match device {
             None => None,
             Some(device) => Some(match device.cast::<PyIdentity>() {

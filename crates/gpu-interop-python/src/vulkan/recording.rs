@@ -238,7 +238,7 @@ impl PySubmission {
     #[pyo3(signature = (timeout=None))]
     pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Submission.wait";
-        let timeout = timeline::timeout(OPERATION, timeout)?;
+        let timeout = timeline::checked_timeout(OPERATION, timeout)?;
         let expired = || Error::new(ErrorKind::Timeout, OPERATION, "the commands have not finished");
         timeline::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
     }
