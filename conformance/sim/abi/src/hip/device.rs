@@ -168,7 +168,7 @@ pub unsafe fn properties(
 /// `hipGetDeviceProperties`, the unversioned symbol. It has the layout of HIP 5 in every version of HIP.
 ///
 /// # Safety
-/// `properties` is NULL, or points to [`PROPERTIES_5`] bytes.
+/// `properties` is NULL, or points to 792 bytes, the size of that layout.
 pub unsafe fn properties_5(runtime: &impl Runtime, properties: *mut c_void, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     code::reject_if(properties.is_null())?;
