@@ -148,7 +148,7 @@ impl Vendor for Cuda {
     const RESET: (&'static str, &'static str) = (
         "cuDevicePrimaryCtxReset",
         "another library of this process has reset the device (cudaDeviceReset, cuDevicePrimaryCtxReset), which destroyed \
-         all objects of this device; drop them, which frees nothing any more, and open the device again",
+         all objects of this device; drop them and open the device again",
     );
     // Measured with driver 580 on an H100: after the reset, the memory is still mapped, and it can be unmapped and
     // released.

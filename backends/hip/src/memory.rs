@@ -1,12 +1,13 @@
-//! Memory of the runtime: signal memory, which streams can wait for, and ordinary device memory.
+//! Memory of the runtime: signal memory, whose words streams can wait for, and ordinary device memory.
 //!
-//! Detection of a reset of a device by another library (`hipDeviceReset`).
+//! # Detecting a device reset
+//! HIP has no contexts: `hipDeviceReset` of any library destroys all streams of the device and frees its memory.
+//! Afterwards the runtime may accept an old handle for a new object at the same address (6.4.3, 7.2.4), or crash
+//! (`hipStreamQuery`, 7.2.4).
 //!
-//! HIP has no contexts. A reset destroys the streams of a device and frees its memory; afterwards the runtime takes an old
-//! handle for a new object at the same address (6.4.3, 7.2.4), or crashes (`hipStreamQuery`, 7.2.4). The number of an
-//! allocation is never reused, and a reset ends every allocation of `hipMalloc`: a small one, the *sentinel*, shows whether
-//! the device was reset. Memory of `hipHostMalloc` ends only on machines with one device. Measured with AMD's runtimes
-//! 5.2.3, 5.7.1, 6.4.3 and 7.2.4 on an emulated kernel driver.
+//! The *sentinel*, a small allocation of `hipMalloc`, detects the reset: a reset frees it, and the runtime never reuses
+//! its buffer ID. Memory of `hipHostMalloc` is unsuitable, because a reset frees it only on machines with one device.
+//! Measured with AMD's runtimes 5.2.3, 5.7.1, 6.4.3 and 7.2.4 on an emulated kernel driver.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
@@ -23,8 +24,8 @@ const ALLOCATE: &str = "hipMalloc";
 const SIGNAL_MEMORY: c_uint = 2;
 const WORD: usize = 8;
 
-/// Allocates a zeroed word of signal memory. Returns `None` if the runtime has no such memory; newer runtimes wait for
-/// words in any memory.
+/// Allocates a zeroed word of signal memory. Returns `None` if the runtime has no signal memory. Streams of such newer
+/// runtimes can wait for words in any memory.
 pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
     let Some(allocate) = driver.own.ext_malloc.get() else { return Ok(None) };
     let mut host: *mut c_void = std::ptr::null_mut();
@@ -39,7 +40,7 @@ pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
     let Some(word) = NonNull::new(host.cast::<u8>()) else {
         return Err(Error::new(ErrorKind::Driver, OPERATION, "the runtime reported success but returned no memory"));
     };
-    // SAFETY: the runtime allocated a word, which has no other user yet; the host can access signal memory at its
+    // SAFETY: the runtime just allocated the word, so it has no other user. The host can access signal memory at its
     // device address.
     unsafe { word.cast::<u64>().write(0) };
     Ok(Some(SignalMemory { host: word, ptr: DevicePtr::new(host.addr() as u64), size: WORD }))
@@ -57,42 +58,42 @@ pub(crate) fn allocate_ordinary(driver: &Driver<Hip>, size: usize) -> Result<Dev
     Ok(memory)
 }
 
-/// Frees memory of [`allocate`]. Returns `None` for other memory.
+/// Frees memory from [`allocate`]. Returns `None` for pinned memory.
 ///
 /// # Safety
 /// The memory is live and not used afterwards, and the device is current.
 pub(crate) unsafe fn free(driver: &Driver<Hip>, memory: SignalMemory) -> Option<Result<()>> {
-    // Pinned memory has whole pages.
+    // Pinned memory has at least one page.
     // SAFETY: the caller's promise.
     (memory.size == WORD).then(|| unsafe { driver.free(memory.ptr.get()) })
 }
 
 const ATTRIBUTE: &str = "hipPointerGetAttribute";
-/// `HIP_POINTER_ATTRIBUTE_BUFFER_ID`: the number of an allocation.
+/// `HIP_POINTER_ATTRIBUTE_BUFFER_ID`: the unique ID of an allocation.
 const BUFFER_ID: c_int = 7;
-/// Bytes. The runtime allocates whole pages.
+/// Size of the sentinel in bytes. The runtime rounds it up to whole pages.
 const SIZE: usize = 64;
 
-/// An allocation and its number.
+/// A small allocation that detects a reset of its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sentinel {
     address: DeviceAddress,
-    number: u64,
+    id: u64,
 }
 
 impl Sentinel {
-    /// Allocates a sentinel on the current device. Returns `None` if the runtime lacks a function or memory: resets are
-    /// not detected then.
+    /// Allocates a sentinel on the current device. Returns `None` if the runtime lacks a function or memory. Resets of
+    /// the device are then not detected.
     pub(crate) fn place(driver: &Driver<Hip>) -> Option<Self> {
         driver.own.malloc.get()?;
         driver.own.pointer_get_attribute.get()?;
         let allocated = memory::allocate_ordinary(driver, SIZE);
         let address =
-            allocated.inspect_err(|error| tracing::warn!(%error, "a reset of the device will not be noticed")).ok()?;
-        match number(driver, address) {
-            Some((Status::SUCCESS, number)) if number != 0 => Some(Self { address, number }),
+            allocated.inspect_err(|error| tracing::warn!(%error, "a reset of the device will not be detected")).ok()?;
+        match buffer_id(driver, address) {
+            Some((Status::SUCCESS, id)) if id != 0 => Some(Self { address, id }),
             status => {
-                tracing::debug!(?status, "allocations have no number: a reset of the device will not be detected");
+                tracing::debug!(?status, "allocations have no buffer ID: a reset of the device will not be detected");
                 // SAFETY: allocated above and not used afterwards; the device is current.
                 unsafe { free_sentinel(driver, address) };
                 None
@@ -103,22 +104,23 @@ impl Sentinel {
     /// Returns `false` if the device was reset since the sentinel was placed.
     ///
     /// # Errors
-    /// The runtime's error, if it is not that of an unknown address.
+    /// Errors of the runtime, except for an unknown address: the device was reset, so the result is `false`.
     #[inline]
     pub(crate) fn is_alive(self, driver: &Driver<Hip>) -> Result<bool> {
-        match number(driver, self.address) {
+        match buffer_id(driver, self.address) {
             None => Ok(true),
-            Some((Status::SUCCESS, number)) => Ok(number == self.number),
+            Some((Status::SUCCESS, id)) => Ok(id == self.id),
             Some((Status::INVALID_VALUE, _)) => Ok(false),
             Some((status, _)) => driver.check(ATTRIBUTE, status).map(|()| true),
         }
     }
 
-    /// Frees the sentinel, unless the device was reset. The device is current; the call may wait for its streams.
+    /// Frees the sentinel, unless the device was reset. The device is current. The call may wait for streams of the
+    /// device.
     pub(crate) fn remove(self, driver: &Driver<Hip>) {
         match self.is_alive(driver) {
-            // SAFETY: this allocation is live, because the runtime reports its number, and was made by `place`; the device
-            // is current.
+            // SAFETY: `place` made this allocation. The runtime reports its buffer ID, so it is live. The device is
+            // current.
             Ok(true) => unsafe { free_sentinel(driver, self.address) },
             Ok(false) => {}
             Err(error) => report(&error),
@@ -126,17 +128,18 @@ impl Sentinel {
     }
 }
 
-/// Status of the query of an allocation's number, and the number. Not traced: it precedes most calls.
+/// Queries the buffer ID of an allocation. Returns the query's status and the ID, or `None` if the runtime lacks the
+/// query. Not traced, because it precedes most calls.
 #[inline]
-fn number(driver: &Driver<Hip>, address: DeviceAddress) -> Option<(Status, u64)> {
-    let (mut number, query) = (0_u64, driver.own.pointer_get_attribute.get()?);
-    // SAFETY: the attribute is a number of 64 bits, and the pointer is valid for the call; an unknown address is an error.
-    let status = unsafe { query((&raw mut number).cast(), BUFFER_ID, address) };
-    Some((status, number))
+fn buffer_id(driver: &Driver<Hip>, address: DeviceAddress) -> Option<(Status, u64)> {
+    let (mut id, query) = (0_u64, driver.own.pointer_get_attribute.get()?);
+    // SAFETY: the attribute has 64 bits, and the pointer is valid for the call. The runtime rejects an unknown address.
+    let status = unsafe { query((&raw mut id).cast(), BUFFER_ID, address) };
+    Some((status, id))
 }
 
 /// # Safety
-/// The address is that of a live allocation, and not used afterwards; the device is current.
+/// The address is that of a live allocation and is not used afterwards. The device is current.
 unsafe fn free_sentinel(driver: &Driver<Hip>, address: DeviceAddress) {
     // SAFETY: the caller's promise.
     if let Err(error) = unsafe { driver.free(address) } {

@@ -40,8 +40,8 @@ impl Vendor for Hip {
     const SEARCH: LibrarySearch = LibrarySearch {
         driver: "HIP runtime",
         variable: "GPU_INTEROP_HIP_LIBRARY",
-        // Packages that bundle a runtime may use the unversioned name. HIP 8 is searched last and then rejected by
-        // version, so that a process with HIP 8 does not load a second runtime.
+        // Packages that bundle a runtime may use the unversioned name. HIP 8 is searched last, and rejected by version.
+        // Without its name, the search would load a second runtime into a process that uses HIP 8.
         names: if cfg!(windows) {
             &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll", "amdhip64_8.dll"]
         } else {
@@ -70,7 +70,7 @@ impl Vendor for Hip {
     type CopyReserved = [usize; 0];
     const MEMORY_TYPE_ARRAY: c_uint = sys::MEMORY_TYPE_ARRAY;
     type ImageDesc = image::Descriptor;
-    /// The device number suffices to make a device current.
+    /// Not a context: making a device current requires only the device number.
     type Context = Option<Sentinel>;
     type Previous = c_int;
     type Functions = Functions;
@@ -85,8 +85,8 @@ impl Vendor for Hip {
         ApiVersion { api: Naming::Hip.api(), major: number / 10_000_000, minor: number / 100_000 % 100 }
     }
 
-    /// The runtime returns the name and text of the unknown error for undefined codes; these are omitted, because the
-    /// number is more specific.
+    /// Returns no text for an undefined code. The runtime describes it as `hipErrorUnknown`, but the number is more
+    /// specific.
     fn describe(functions: &Functions, code: Status) -> [Option<String>; 2] {
         // SAFETY: the function returns null, or a NUL-terminated string that the runtime never frees.
         let text = |function: unsafe extern "system" fn(Status) -> *const c_char| unsafe { text_at(function(code)) };
@@ -144,7 +144,7 @@ impl Vendor for Hip {
     const RESET: (&'static str, &'static str) = (
         "hipDeviceReset",
         "another library of this process has reset the device (hipDeviceReset), which destroyed all objects of this \
-         device; drop them, which frees nothing any more, and open the device again",
+         device; drop them and open the device again",
     );
 
     fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Option<Sentinel>> {
@@ -268,25 +268,30 @@ impl Vendor for Hip {
         unsafe { queues::end_stream(driver, device, stream) }
     }
 
-    /// False before HIP 5.5, whose `hipFree` aborts the process for mappings (5.2.3).
+    /// `false` before HIP 5.5: `hipFree` of a mapping aborts the process (measured with 5.2.3).
     fn frees_mappings(driver: &Driver<Self>) -> bool {
-        // A runtime without a version is identified by a function that HIP 6 introduced.
+        // A runtime that reports no version is at least HIP 6 if it has a function that HIP 6 introduced.
         driver.version.is_at_least((5, 5)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
     }
 
-    /// HIP 6 releases the resources of a copy on another thread, possibly after the stream is reported idle. If that
-    /// releases the last reference to a mapping of reserved addresses after `hipMemUnmap`, the runtime drops the
-    /// reservation too, and `hipMemAddressFree` dereferences a null pointer. Measured with 6.4.3, without this library:
-    /// a copy of 4096 bytes, `hipStreamSynchronize`, `hipMemUnmap` and `hipMemAddressFree` crash within 2,000 cycles,
-    /// also with `hipDeviceSynchronize` in between; after a host function they do not. 7.2.4 does not crash. Versions
-    /// in between were not measured.
+    /// HIP 6 releases the resources of a copy on another thread, possibly after the stream is reported idle. They
+    /// include a reference to the copied mapping. If this is the last reference to a mapping of reserved addresses, and
+    /// its release follows `hipMemUnmap`, the runtime also drops the reservation. `hipMemAddressFree` then dereferences
+    /// a null pointer.
+    ///
+    /// Measured with 6.4.3, without this library: a copy of 4096 bytes, `hipStreamSynchronize`, `hipMemUnmap` and
+    /// `hipMemAddressFree` crash within 2,000 cycles. A `hipDeviceSynchronize` in between does not prevent the crash; a
+    /// host function does. 7.2.4 does not crash. Versions between 6.4.3 and 7.2.4 were not measured.
     fn releases_late(driver: &Driver<Self>) -> bool {
         driver.version.is_at_least((6, 0)) && !driver.version.is_at_least((7, 2))
     }
 
-    /// 5.2.3 fills nearly the whole address space for a range within one 8-byte word, and blocks the calling thread in
-    /// every 32nd fill of a stream until the stream's earlier work has completed; copies within device memory block
-    /// only in the 4,088th. 5.7.1 does neither. Versions in between were not measured.
+    /// HIP 5.2.3 has two defects:
+    /// * A fill of a range within one 8-byte word fills nearly the whole address space.
+    /// * Every 32nd fill of a stream blocks the calling thread until the stream's earlier work has completed. Copies
+    ///   within device memory block only in the 4,088th.
+    ///
+    /// 5.7.1 has neither defect. Versions between 5.2.3 and 5.7.1 were not measured.
     fn fills_by_copies(driver: &Driver<Self>) -> bool {
         !driver.version.is_at_least((5, 7)) && driver.version.major > 0
     }
@@ -295,8 +300,8 @@ impl Vendor for Hip {
         memory::allocate_ordinary(driver, size)
     }
 
-    /// Limits HIP 5 to one semaphore per call: its array elements have another size, so only the first has the right
-    /// offset.
+    /// Limits HIP 5 to one semaphore per call. Its array elements have another size, so only the first element of an
+    /// array of HIP 6 has the right offset.
     #[inline]
     fn semaphores_per_call(driver: &Driver<Self>) -> usize {
         if driver.version.is_at_least((6, 0)) { usize::MAX } else { 1 }
@@ -352,8 +357,8 @@ impl Vendor for Hip {
     }
 }
 
-/// Checks the status of a stream's wait for a word. The word is aligned and the condition is valid, so an invalid
-/// argument can only concern the word's memory.
+/// Checks the status of a stream's wait for a word. The word is aligned and the condition is valid, so only the word's
+/// memory can be an invalid argument.
 #[inline]
 fn check_wait(driver: &Driver<Hip>, operation: &'static str, result: Status) -> Result<()> {
     driver.check(operation, result).map_err(|error| match result {

@@ -1,9 +1,10 @@
 //! Frames per second with one, two and three frames in flight.
 //!
 //! Each frame is 3840x2160 RGBA8 and occupies a slot of shared memory while in flight. Vulkan waits until the device
-//! has read the slot's previous frame, writes the frame, and signals. The device waits, copies it to its own
-//! memory, and signals. Two timelines order this; the host enqueues frames ahead and waits only for
-//! completed ones. The device also stores the last word of each frame, which the host verifies at the end.
+//! has read the slot's previous frame, writes the new frame, and signals. The device waits for that signal, copies the
+//! frame to its own memory, and signals. Two timelines order these steps. The host enqueues frames ahead, at most
+//! [`MAX_AHEAD`] submissions. The device also stores the last word of each frame. The host verifies the words at the
+//! end.
 //!
 //! [`Pipeline`] is shared with [`video`](super::video).
 
@@ -41,7 +42,7 @@ pub(super) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -
 }
 
 fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &HeadlessContext) -> Verdict {
-    // One frame on a CPU takes as long as all on a GPU.
+    // A frame on a CPU takes as long as 30 frames on a GPU.
     let frames = if machine.is_gpu() { 30 } else { 4 };
     let device = &machine.device;
     let slot = |_| {
@@ -93,12 +94,12 @@ impl FrameSlots for Slots<'_> {
     }
 }
 
-/// Slots of shared memory, with Vulkan's and the device's work on a frame.
+/// Slots of shared memory, and the work of Vulkan and of the device on a frame.
 pub(super) trait FrameSlots {
-    /// Records Vulkan's side: writes a frame with this word.
+    /// Records Vulkan's work: writes a frame that ends with this word.
     fn show(&self, recording: &mut Recording<'_>, slot: usize, word: u32) -> gpu_interop::Result<()>;
 
-    /// Enqueues the device's side: takes the frame, and copies its word to `note`.
+    /// Enqueues the device's work: reads the frame, and copies its last word to `note`.
     fn take(&self, slot: usize, note: BufferSlice<'_>) -> Verdict;
 }
 
@@ -106,7 +107,7 @@ pub(super) trait FrameSlots {
 pub(super) struct Timelines {
     /// The number of frames written by Vulkan.
     ready: LibraryCounter,
-    /// The number of frames taken by the device.
+    /// The number of frames read by the device.
     done: LibraryCounter,
 }
 
@@ -120,11 +121,11 @@ impl Timelines {
 pub(super) struct Pipeline<'a> {
     context: &'a HeadlessContext,
     stream: &'a Stream,
-    /// The word of each frame of a batch, stored by the device.
+    /// The last word of each frame of a batch, stored by the device.
     notes: ExportableMemory,
     /// The number of frames of a batch.
     frames: usize,
-    /// The word of the latest frame.
+    /// The last word of the latest frame.
     word: Cell<u32>,
 }
 
@@ -134,7 +135,7 @@ impl<'a> Pipeline<'a> {
         Ok(Self { context, stream: &machine.stream, notes, frames, word: Cell::new(0) })
     }
 
-    /// Frames per second, with `depth` of them in flight. Fails unless every frame arrived, in order.
+    /// Frames per second, with `depth` frames in flight. Fails unless the device read every frame, in order.
     pub(super) fn rate(
         &self,
         slots: &impl FrameSlots,
@@ -142,7 +143,7 @@ impl<'a> Pipeline<'a> {
         Timelines { ready, done }: &Timelines,
     ) -> Verdict<f64> {
         let first = self.word.get() + 1;
-        // For each slot, the value after which the device has read it.
+        // For each slot, the value of `done` that signals that the device has read the slot's frame.
         let mut read: VecDeque<u64> = std::iter::repeat_n(done.last(), depth).collect();
         let mut submissions = Submissions::default();
         let start = Instant::now();
@@ -168,7 +169,7 @@ impl<'a> Pipeline<'a> {
         Ok(self.frames as f64 / elapsed.as_secs_f64())
     }
 
-    /// Frames per second of Vulkan's side alone.
+    /// Frames per second of Vulkan alone.
     pub(super) fn vulkan_rate(&self, slots: &impl FrameSlots, depth: usize) -> Verdict<f64> {
         let mut submissions = Submissions::default();
         let start = Instant::now();
@@ -197,7 +198,7 @@ pub(super) fn verify_words(stream: &Stream, notes: &ExportableMemory, frames: us
 struct Submissions(VecDeque<Submission>);
 
 impl Submissions {
-    /// Waits for the oldest one if there are [`MAX_AHEAD`].
+    /// Waits for the oldest submission if [`MAX_AHEAD`] are pending.
     fn limit(&mut self) -> Verdict {
         if self.0.len() == MAX_AHEAD {
             self.0.pop_front().map_or(Ok(()), |oldest| oldest.wait(WAIT_TIMEOUT))?;

@@ -1,4 +1,4 @@
-//! Loading the driver and opening the first device, each time in a new process.
+//! Measures loading the driver and opening the first device, each time in a new process.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,43 +15,43 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::RawCuda;
 
-/// The command's hidden subcommand that loads once. Its argument is the argument of [`load_once`].
+/// Hidden subcommand that calls [`load_once`] with its argument.
 pub const LOAD_SUBCOMMAND: &str = "bench-load";
 
-/// One load, in a process of its own.
+/// A request to load once, sent to a new process.
 #[derive(Debug, Serialize, Deserialize)]
 struct LoadRequest {
-    side: Side,
+    side: LoadVariant,
     backend: String,
-    /// The driver's file, if the dynamic linker does not find it.
+    /// The driver's file, for drivers that the dynamic linker does not find.
     driver: Option<String>,
 }
 
-/// The loading side.
+/// The code that loads the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Side {
-    /// `dlopen`, every symbol, `cuInit`, `cuDeviceGet`, `cuDevicePrimaryCtxRetain`.
+enum LoadVariant {
+    /// The driver's own functions: `dlopen`, every symbol, `cuInit`, `cuDeviceGet`, `cuDevicePrimaryCtxRetain`.
     Raw,
-    /// The backend, and its first device.
+    /// This library: loads the backend and opens its first device.
     Library,
 }
 
-/// Starts of each side. The driver's own duration varies by a tenth.
+/// Processes per variant. The driver's own loading time varies by a tenth.
 const RUNS: usize = 15;
 const LIMIT: Limit = Limit::AtMost(1.05);
 /// Timeout of one process.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Loads once in this new process, and returns the duration in nanoseconds.
+/// Loads once in this process, which must be new. Returns the duration in nanoseconds.
 ///
 /// # Errors
-/// If the request is invalid, or the driver or its device cannot be opened.
+/// Errors for an invalid request, or of opening the driver or its device.
 pub fn load_once(suite: &Suite, request: &str) -> Verdict<f64> {
     let request: LoadRequest = serde_json::from_str(request).map_err(|error| Stop::failed(error.to_string()))?;
     let under_test = suite.backend(&request.backend)?;
     let start = Instant::now();
     let taken = match request.side {
-        Side::Raw => {
+        LoadVariant::Raw => {
             let named = set_variable(CUDA_LIBRARY_VARIABLE);
             let file = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
             let _device = match (RawCuda::open(&file, 0), &request.driver) {
@@ -60,7 +60,7 @@ pub fn load_once(suite: &Suite, request: &str) -> Verdict<f64> {
             };
             start.elapsed()
         }
-        Side::Library => {
+        LoadVariant::Library => {
             let backend = under_test.load()?;
             let _device = Device::open(&*backend, 0)?;
             start.elapsed()
@@ -77,9 +77,9 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         let request = request.map_err(|error| Stop::failed(error.to_string()))?;
         process::ask::<f64>("loading the backend", &[LOAD_SUBCOMMAND.into(), request], &[], TIMEOUT)
     };
-    let mut variants = vec![Variant::of_one("library", || load(Side::Library))];
+    let mut variants = vec![Variant::of_one("library", || load(LoadVariant::Library))];
     if recorder.side("every raw variant", &machine.raw).is_some() {
-        variants.push(Variant::of_one("raw", || load(Side::Raw)));
+        variants.push(Variant::of_one("raw", || load(LoadVariant::Raw)));
     }
     let comparisons = [Comparison::new(0, "library", "raw").limit(LIMIT)];
     recorder.measure(name, Effort::exactly(RUNS), &[TIME], &mut variants, &comparisons)

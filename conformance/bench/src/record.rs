@@ -7,29 +7,29 @@ use super::report::{Limit, Measurement, NotMeasured, Ratio, SERIES};
 use super::rounds::{Cores, Effort, Measured, Samples, Variant, take_turns};
 use super::stats;
 
-/// A quantity of a round: the suffix of its name, and its unit.
+/// A quantity that each round measures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantity {
-    /// Empty, or with a leading dot.
+    /// The suffix of the measurement's name: empty, or with a leading dot.
     pub(super) suffix: &'static str,
     pub(super) unit: &'static str,
 }
 
-/// The prefix of measurements of frames, whose durations are plotted in order.
+/// The name prefix of frame measurements. Frame durations are plotted in order.
 const PACED: &str = "frame.";
-/// The suffix of durations in excess of another one, which are not durations of frames.
+/// The name suffix of the time by which a duration exceeds another. It is not the duration of a frame.
 const EXCESS: &str = ".over_limit";
 
 /// The duration of a call.
 pub(super) const TIME: Quantity = Quantity { suffix: "", unit: "ns" };
 
-/// The limit of this project's cost relative to a peer: at least equal, within the resolution of a ratio, 2 %
-/// ([`stats`]).
+/// The greatest ratio of this library's cost to a peer's cost: 1 plus the resolution of a ratio, 2 % ([`stats`]).
 pub(super) const PEER: Limit = Limit::AtMost(1.02);
 
-/// A comparison of two variants in one quantity, by its index.
+/// Compares one quantity of two variants: `over` divided by `under`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comparison {
+    /// The index of the quantity.
     pub(super) quantity: usize,
     pub(super) over: &'static str,
     pub(super) under: &'static str,
@@ -50,7 +50,7 @@ impl Comparison {
 #[derive(Default)]
 pub(super) struct Recorder {
     pub(super) quick: bool,
-    /// The core of this thread, calibrated by the first measurement that needs it.
+    /// The core of this thread. The first measurement that needs it calibrates it.
     pub(super) core: Option<Core<'static>>,
     pub(super) measurements: Vec<Measurement>,
     pub(super) ratios: Vec<Ratio>,
@@ -58,7 +58,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Measures the variants alternately; keeps the medians, and the comparisons with both sides.
+    /// Measures the variants in turn. Records their medians, and each comparison of which both variants were measured.
     pub(super) fn measure(
         &mut self,
         name: &str,
@@ -98,10 +98,10 @@ impl Recorder {
         }
     }
 
-    /// Adds a measurement of these samples, if there are any. The durations of frames are kept, too.
+    /// Adds a measurement of these samples, if there are any. Frame measurements also keep the samples.
     pub(super) fn summarize(&mut self, name: &str, variant: &str, unit: &str, samples: &[f64]) {
         let Some(summary) = stats::summarize(samples) else { return };
-        // A tenth is below the resolution of every unit.
+        // Every unit has a coarser resolution than a tenth.
         let rounded = |value: &f64| (value * 10.0).round() / 10.0;
         let is_paced = name.starts_with(PACED) && !name.ends_with(EXCESS) && unit == TIME.unit;
         self.measurements.push(Measurement {
@@ -152,7 +152,7 @@ impl Recorder {
         self.ratios.iter().find(|ratio| ratio.name == name).map(|ratio| ratio.value)
     }
 
-    /// Adds something that could not be measured, once for each reason.
+    /// Adds a quantity that could not be measured. The same quantity and reason are added once.
     pub(super) fn skip(&mut self, what: impl Into<String>, stop: Stop) {
         let gap = NotMeasured { what: what.into(), stop };
         if !self.not_measured.contains(&gap) {
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// The opened side; `None` after noting why it is missing.
+    /// Returns the side if it was opened. Records the reason if it was not.
     pub(super) fn side<'a, T>(&mut self, what: &str, side: &'a Verdict<T>) -> Option<&'a T> {
         match side {
             Ok(side) => Some(side),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_side_is_told_once() {
+    fn a_missing_side_is_reported_once() {
         let mut recorder = Recorder::default();
         let absent: Verdict<()> = Err(Stop::unsupported("no driver".into()));
         assert!(recorder.side("raw", &absent).is_none());

@@ -1,19 +1,19 @@
-//! Structures as kernel arguments: values whose size and alignment are known at run time only.
+//! Structures as kernel arguments. Their size and alignment are known only at run time.
 
 use std::mem::MaybeUninit;
 
 use gpu_interop::{Error, KernelArg, Result};
 
-/// Largest number of units: a structure has at most 64 times its alignment.
-const MOST: usize = 64;
+/// Maximum size of a structure, in units of its alignment.
+const MAX_UNITS: usize = 64;
 
 /// Borrows `N` units of `T` as one argument.
 macro_rules! units {
     ($value:expr, $count:expr, $unit:ty; $($n:literal)+) => {
         match $count {
             $($n => {
-                // SAFETY: the caller of `argument`: the value has this many units, is aligned, and lives during `'a`. Its
-                // padding may be uninitialised.
+                // SAFETY: `argument`'s caller promises that the value has `$n` units and lives during `'a`. `argument`
+                // has checked the alignment. `MaybeUninit` permits uninitialised padding.
                 Some(KernelArg::by_value(unsafe { &*$value.cast::<[MaybeUninit<$unit>; $n]>() }))
             })+
             _ => None,
@@ -30,17 +30,17 @@ macro_rules! of_unit {
     };
 }
 
-/// Units of 16 bytes, as CUDA and HIP align `float4`.
+/// A unit of 16 bytes: the alignment of `float4` in CUDA and HIP.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Sixteen {
     _bytes: [u8; 16],
 }
 
-/// The argument of `size` bytes at `value`, aligned to `alignment` bytes.
+/// Creates the kernel argument of `size` bytes at `value`, aligned to `alignment` bytes.
 ///
 /// # Safety
-/// If `value` is not null and aligned, it points to `size` bytes that nothing writes during `'a`.
+/// `value` is null, not aligned, or points to `size` bytes. These bytes are not written during `'a`.
 pub(crate) unsafe fn argument<'a>(
     operation: &'static str,
     value: *const u8,
@@ -57,8 +57,8 @@ pub(crate) unsafe fn argument<'a>(
         return Err(invalid("the structure is null or not aligned"));
     }
     let count = size / alignment;
-    if !size.is_multiple_of(alignment) || count == 0 || count > MOST {
-        return Err(invalid("the size of a structure must be a multiple of its alignment, from 1 to 64 times"));
+    if !size.is_multiple_of(alignment) || count == 0 || count > MAX_UNITS {
+        return Err(invalid("the size of a structure must be 1 to 64 times its alignment"));
     }
     let argument = match alignment {
         1 => of_unit!(value, count, u8),
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn arguments_have_the_size_and_alignment_of_the_structure() {
-        let value = [Sixteen { _bytes: [7; 16] }; MOST];
+        let value = [Sixteen { _bytes: [7; 16] }; MAX_UNITS];
         let start = value.as_ptr().cast::<u8>();
         for alignment in [1, 2, 4, 8, 16] {
-            for count in 1..=MOST {
-                // SAFETY: inside the array, whose alignment is the greatest.
+            for count in 1..=MAX_UNITS {
+                // SAFETY: the bytes are inside the array, which has the greatest alignment.
                 let argument = unsafe { argument("test", start, count * alignment, alignment) };
                 let Ok(KernelArg::Value(value)) = argument else { panic!("{argument:?}") };
                 assert_eq!((value.as_ptr(), value.size(), value.align()), (start, count * alignment, alignment));
@@ -88,10 +88,10 @@ mod tests {
         }
         let wrong = [(start, 4, 3), (start, 6, 4), (start, 0, 4), (start, 65, 1), (std::ptr::null(), 4, 4)];
         for (value, size, alignment) in wrong {
-            // SAFETY: rejected.
+            // SAFETY: rejected before the value is read.
             assert!(unsafe { argument("test", value, size, alignment) }.is_err(), "{size} {alignment}");
         }
-        // SAFETY: rejected, because it is not aligned.
+        // SAFETY: rejected before the value is read, because it is not aligned.
         assert!(unsafe { argument("test", start.add(1), 4, 4) }.is_err());
     }
 }

@@ -14,12 +14,12 @@
 //!   type and a decreasing timeline value are typed errors. Drivers have crashed on some of these.
 //! * **Nothing is freed too early.** A mapping keeps its import alive, and an import its device. An object that is
 //!   dropped while work that uses it is pending on a [`Stream`] is freed once that work has completed.
-//! * **`Drop` of an object never panics**, also if a method or destructor of the application does that it calls: an
-//!   exporter's timeline, an owner, a subscriber of `tracing`. A failing free is reported through `tracing`; `close` returns
-//!   the error. Neither such a panic nor one of a host function ends a thread of this crate.
-//! * **`Drop` does not wait for a stream's wait to be satisfied**, except that of the last object of a device: it waits for
-//!   pending work for 1 second, cancels waits, and waits for at most another second. Beside that, a driver may let a free
-//!   wait for work that runs, such as a kernel or a host function, for as long as that lasts: see [Freeing](#freeing).
+//! * **`Drop` of an object never panics.** It catches panics of application code that it calls: an exporter's timeline,
+//!   an owner, a subscriber of `tracing`. A failing free is reported through `tracing`; `close` returns the error. A
+//!   panic of such code, or of a host function, ends no thread of this crate.
+//! * **`Drop` does not wait for a stream's wait to be satisfied.** The exception is the last object of a device: its
+//!   drop waits for pending work for 1 second, cancels waits, and waits for at most another second. A driver's free may
+//!   also wait for running work, such as a kernel or a host function: see [Freeing](#freeing).
 //! * **Signals and waits do not allocate** for batches of up to 8; prepared batches ([`SignalBatch`], [`WaitBatch`])
 //!   of any size do not.
 //! * All objects are `Send` and `Sync`.
@@ -36,49 +36,53 @@
 //! [`rules`] lists every rule of the vendors' references and how the library enforces it.
 //!
 //! # Timelines
-//! A [`Timeline`] is one counter that the streams of a device share with the exporting API. It works with every driver:
-//! natively where the driver imports the exporter's timeline semaphores, and elsewhere, as with HIP on Linux, over a
-//! host thread ([`TimelineStrategy`]). An [`ExternalSemaphore`] is one semaphore object of the driver.
+//! A [`Timeline`] is one counter that the streams of a device share with the exporting API. It works with every driver.
+//! Drivers that import the exporter's timeline semaphores use them natively. With other drivers, such as HIP on Linux,
+//! a host thread transfers the values ([`TimelineStrategy`]). An [`ExternalSemaphore`] is one semaphore object of the
+//! driver.
 //!
 //! # Graphs
 //! [`Device::record`] captures the work enqueued on a stream, and [`Graph::launch`] runs it with one driver call.
-//! Signals and waits of an [`ExternalSemaphore`] are part of a graph where the driver supports it; timeline values
-//! change between launches with [`Graph::set_signals`]. A [`Timeline`] cannot be captured: signal and wait before and
-//! after the launch. An application that captures graphs with its own bindings must not use this crate's objects on the
-//! capturing stream: see [`Device::stream_from_raw`].
+//! Signals and waits of an [`ExternalSemaphore`] are part of a graph if the driver supports it. [`Graph::set_signals`]
+//! changes their timeline values between launches. A [`Timeline`] cannot be captured: enqueue its waits before the
+//! launch and its signals after it. An application that captures graphs with its own bindings must not use this crate's
+//! objects on the capturing stream: see [`Device::stream_from_raw`].
 //!
 //! # Threads and blocking
 //! Work on a [`Stream`] is asynchronous unless the method documents that it blocks. Semaphore operations, copies and
 //! fills run in stream order.
 //!
 //! # Freeing
-//! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module, and with CUDA most calls
-//! of other threads block meanwhile. A drop behind a kernel or host function of 20 seconds on any stream therefore blocks for
-//! 20 seconds; [`Stream::synchronize_timeout`] before the drop bounds the wait. If a stream has an external wait pending (for a word in memory or a semaphore of
-//! another API), the thread that drops an object may be the one that must satisfy that wait, and a free would deadlock.
-//! Objects dropped meanwhile are therefore retained. A later drop, stream creation, synchronisation or
-//! [`Device::collect`] frees them once no stream of the GPU waits. At most 64 objects are retained. Beyond that, as
-//! with continuous frames in flight, the next drop frees one object whose waits at the time of its own drop have been
-//! satisfied; that drop blocks until the current waits are satisfied. A thread that always has a wait pending which it
-//! must signal itself must therefore not drop more than 64 objects meanwhile. A thread that signals each wait before it
-//! enqueues the next one has no such limit: enqueuing a wait frees the retained objects if no wait is pending. Waits
-//! enqueued by other libraries are not visible to this crate.
+//! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module. With CUDA, such a free
+//! also blocks most calls of other threads. If any stream runs a kernel or host function of 20 seconds, a drop
+//! therefore blocks for 20 seconds; [`Stream::synchronize_timeout`] before the drop bounds the wait.
 //!
-//! Only memory, mappings, arrays, surfaces, textures, semaphores and modules are retained. Ranges of a mapping
-//! ([`MappedRange`], such as the buffers of a `SharedHeap` of `gpu-interop-vulkan`), borrowed memory, events, streams and
-//! graphs are freed without a wait, so that any number of them may be dropped. Those whose own work is pending count
-//! among the 64 if objects of the first kind are dropped, too.
+//! An *external wait* of a stream waits for a word in memory or a semaphore of another API. While one is pending, a
+//! free could deadlock: the thread that drops an object may be the thread that must satisfy the wait. Objects dropped
+//! during an external wait are therefore retained. A later drop, stream creation, synchronisation or
+//! [`Device::collect`] frees them once no stream of the GPU has an external wait pending.
+//!
+//! At most 64 objects are retained. With 64 retained objects, as with continuous frames in flight, the next drop frees
+//! one object whose waits at the time of its own drop have been satisfied. This drop blocks until the current waits are
+//! satisfied. If your thread must itself signal a pending wait, drop at most 64 objects before it does, or the drop
+//! deadlocks. A thread that signals each wait before it enqueues the next wait has no such limit: enqueuing a wait
+//! frees the retained objects if no wait is pending. This crate does not track waits enqueued by other libraries.
+//!
+//! Only memory, mappings, arrays, surfaces, textures, semaphores and modules are retained. Any number of ranges of a
+//! mapping ([`MappedRange`], such as the buffers of a `SharedHeap` of `gpu-interop-vulkan`), borrowed memory, events,
+//! streams and graphs may be dropped, because their free does not wait. If their own work is pending, these objects
+//! count among the 64 when a memory, mapping or
+//! other object of the retained kinds is dropped.
 //!
 //! # Forking
-//! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
-//! effect; every other use of them that needs the driver or the exporter is an error there ([`ErrorKind::System`]), also one
-//! that would only enqueue work. If the parent has used a driver, the child cannot: start it without a fork, or fork before
-//! the first use.
+//! No driver works in a forked child process if the parent has used it. Start the child without a fork, or fork before
+//! the first use. Dropping an object of the parent in the child has no effect. Every other use of such an object that
+//! needs the driver or the exporter returns [`ErrorKind::System`], even if it would only enqueue work.
 //!
 //! # Other libraries
-//! Another library of the process may reset a device (`cudaDeviceReset`, `hipDeviceReset`), which destroys the objects of all
-//! libraries. Objects of before then return [`ErrorKind::DeviceLost`], and dropping them frees nothing; a device that is
-//! opened again works. Addresses and handles that the application took from them are invalid.
+//! Another library of the process may reset a device (`cudaDeviceReset`, `hipDeviceReset`). The reset destroys the
+//! objects of all libraries. Objects opened before the reset return [`ErrorKind::DeviceLost`], and dropping them frees
+//! nothing. Addresses and handles taken from these objects are invalid. Opening the device again works.
 
 #![doc(html_root_url = "../")]
 

@@ -49,23 +49,26 @@ impl VulkanInterop {
     /// Exports memory that the application allocated, as a complete import request: handle, size, dedicated flag and
     /// exporting device. The handle keeps the memory alive. Calls `vkGetMemoryFdKHR` or `vkGetMemoryWin32HandleKHR`.
     ///
-    /// The memory must be allocated for export. Allocators do that on request only: VMA with
-    /// `VmaAllocatorCreateInfo::pTypeExternalMemoryHandleTypes` or a pool with `pMemoryAllocateNext`; with a version of
-    /// `gpu-allocator` that has no such option, allocate the memory yourself. Some drivers report other memory as success without a handle, or with codes of any
-    /// other failure.
+    /// The memory must be allocated for export. For other memory, some drivers report success without a handle, and
+    /// some report codes of unrelated failures. Allocators allocate for export only on request:
+    /// * VMA: set `VmaAllocatorCreateInfo::pTypeExternalMemoryHandleTypes`, or create a pool with
+    ///   `pMemoryAllocateNext`.
+    /// * `gpu-allocator`: versions without such an option cannot; allocate the memory yourself.
     ///
-    /// Allocate the memory of an image with linear tiling as dedicated: NVIDIA's driver loses an importer's writes
-    /// otherwise (see [`ExportableImage::new`](crate::ExportableImage::new)).
+    /// The memory of an image with linear tiling should be a dedicated allocation. NVIDIA's driver loses an importer's
+    /// writes to other allocations (see [`ExportableImage::new`](crate::ExportableImage::new)).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a null memory or a size of 0,
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a handle type that this crate does not
-    /// export; otherwise the driver's error.
+    /// export. Errors of the driver.
     ///
     /// # Safety
-    /// The memory is live, belongs to this device, and was allocated with this size and dedicated flag and with
-    /// `VkExportMemoryAllocateInfo::handleTypes` that contains the handle type. On Windows, no NT handle of this type
-    /// was exported from it before: Vulkan allows one; duplicate that handle instead.
+    /// * The memory is live and belongs to this device.
+    /// * The memory was allocated with this size and dedicated flag.
+    /// * `VkExportMemoryAllocateInfo::handleTypes` of the allocation contained the handle type.
+    /// * On Windows, no NT handle of this type was exported from the memory before. Vulkan allows one export; duplicate
+    ///   the existing handle instead.
     pub unsafe fn export_memory(&self, memory: &RawMemory) -> Result<MemoryImport> {
         const OPERATION: &str = "VulkanInterop::export_memory";
         self.check_process(OPERATION)?;
@@ -83,13 +86,13 @@ impl VulkanInterop {
                     .with_context("handle", memory.handle)
                     .with_context("needs", "memory allocated with VkExportMemoryAllocateInfo for this handle type")
             })?;
-        // SAFETY: the driver has just exported the handle from this memory as the type that its variant names; it is a
-        // new descriptor or NT handle that keeps the memory. The caller guarantees size and dedicated flag. The memory
-        // is Vulkan's, and the device that exported it is named.
+        // SAFETY: the driver has just exported the handle from this memory, as the type of its variant. The handle is a
+        // new descriptor or NT handle that keeps the memory alive. The caller guarantees size and dedicated flag. The
+        // request names Vulkan and the exporting device.
         let request = unsafe { MemoryImport::new(handle, memory.size).dedicated(memory.dedicated) };
         let request = request.exported_by(self.identity().clone());
-        // SAFETY: the descriptor is new, and the file behind it is memory of the driver in this process, which maps the
-        // file itself and never shrinks it.
+        // SAFETY: the descriptor is new. Its file is memory of the driver in this process. The driver maps the file and
+        // never shrinks it.
         Ok(unsafe { request.trusted_peer(true) })
     }
 
@@ -99,12 +102,13 @@ impl VulkanInterop {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a null semaphore,
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device does not export semaphores as
-    /// `kind`; otherwise the driver's error.
+    /// `kind`. Errors of the driver.
     ///
     /// # Safety
-    /// The semaphore is live, belongs to this device, is a timeline exactly if `kind` is, and was created with
-    /// `VkExportSemaphoreCreateInfo::handleTypes` that contains the handle type. On Windows, no NT handle was exported
-    /// from it before.
+    /// * The semaphore is live and belongs to this device.
+    /// * The semaphore is a timeline exactly if `kind` is a kind of timelines.
+    /// * `VkExportSemaphoreCreateInfo::handleTypes` of the semaphore contained the handle type.
+    /// * On Windows, no NT handle was exported from the semaphore before.
     pub unsafe fn export_semaphore(
         &self,
         semaphore: vk::Semaphore,
@@ -127,8 +131,9 @@ impl VulkanInterop {
         })?;
         let handle = handles::export_semaphore(self, semaphore, (kind, types), &Exported::default())
             .map_err(|error| error.with_device(self.identity()).with_context("handle", kind))?;
-        // SAFETY: the driver has just exported the handle from this semaphore; the caller guarantees that its variant
-        // names the semaphore's type. It is a new descriptor or NT handle, and the device that exported it is named.
+        // SAFETY: the driver has just exported the handle from this semaphore. The caller guarantees that the handle's
+        // variant matches the semaphore's type. The handle is a new descriptor or NT handle. The request names the
+        // exporting device.
         let request = unsafe { SemaphoreImport::new(handle) };
         Ok(request.exported_by(self.identity().clone()))
     }

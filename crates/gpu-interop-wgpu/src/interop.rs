@@ -15,13 +15,13 @@ use crate::object::{self, Object};
 use crate::reached::Watcher;
 use crate::timeline::{HandOverTimeline, SharedTimeline, TimelineInner};
 
-/// A wgpu device and queue, and the compute device (CUDA, HIP or the CPU) that is the same hardware.
+/// A wgpu device and queue, and the compute device (CUDA, HIP or the CPU) of the same hardware.
 ///
-/// Creates the shared buffers and textures, and hands them over between wgpu and streams. Cheap to clone; clones are
+/// Creates shared buffers and textures, and hands them over between wgpu and streams. Cheap to clone: all clones are
 /// the same object. May be used from every thread.
 ///
-/// wgpu's own `Queue::submit` stays usable, from every thread and at any time: no submission of another thread can take
-/// a wait or a signal of a hand-over to a wrong place (see [`submit_with`](Self::submit_with)).
+/// wgpu's own `Queue::submit` stays usable, from every thread and at any time. Submissions of other threads cannot
+/// misplace a wait or a signal of a hand-over (see [`submit_with`](Self::submit_with)).
 #[derive(Debug, Clone)]
 pub struct Interop {
     pub(crate) inner: Arc<Inner>,
@@ -32,19 +32,19 @@ pub(crate) struct Inner {
     id: u64,
     pub(crate) graphics: Graphics,
     compute: Device,
-    /// Timelines of hand-overs that have ended, for the next ones.
+    /// Timelines of completed hand-overs, to be reused.
     hand_over_timelines: Mutex<Vec<HandOverTimeline>>,
     pub(crate) watcher: Arc<Watcher>,
 }
 
 impl Interop {
-    /// Finds the compute device that is the hardware of `device`, by UUID, LUID or PCI address, on the backend that
-    /// `GPU_INTEROP_BACKEND` allows ([`gpu_interop::device_for`]). `queue` is the device's.
+    /// Finds the compute device of the same hardware as `device`, by UUID, LUID or PCI address. Searches the backends
+    /// that `GPU_INTEROP_BACKEND` allows ([`gpu_interop::device_for`]). `queue` belongs to `device`.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if wgpu runs on another backend than Vulkan (on Windows also Direct3D 12), or the
-    /// device lacks an extension: [`request_device`](crate::request_device) creates one that has all.
-    /// [`ErrorKind::NoDevice`] if no compute device is that hardware; [`ErrorKind::InvalidArgument`] for the queue of
+    /// device lacks an extension: [`request_device`](crate::request_device) creates a device with all extensions.
+    /// [`ErrorKind::NoDevice`] if no compute device has this hardware. [`ErrorKind::InvalidArgument`] for the queue of
     /// another device.
     pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self> {
         let native = Native::new(device)?;
@@ -79,13 +79,13 @@ impl Interop {
             watcher: Arc::default(),
         };
         let interop = Self { inner: Arc::new(inner) };
-        // The first hand-over is as fast as the others, and a device without timelines fails here.
+        // Makes the first hand-over as fast as later ones. A device without timelines fails here.
         interop.reserve(1)?;
         Ok(interop)
     }
 
-    /// Prepares for this many hand-overs at once. Without it, the first hand-over beside others may take longer:
-    /// importing a timeline can wait for pending work of the GPU.
+    /// Prepares the timelines of this number of concurrent hand-overs. Without this call, the first hand-over that runs
+    /// concurrently with others may take longer, because importing a timeline can wait for pending work of the GPU.
     ///
     /// # Errors
     /// The error of creating a timeline or importing it.
@@ -121,11 +121,11 @@ impl Interop {
         self.inner.graphics.native.identity()
     }
 
-    /// Creates a timeline that wgpu's queue and streams signal and wait for. Hand-overs have their own; this is for
-    /// other orders, such as a producer on the host.
+    /// Creates a timeline that wgpu's queue and streams signal and wait for. Hand-overs have their own timelines. Use
+    /// this one for other orders, such as a producer on the host.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if either device lacks timelines; otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`] if either device lacks timelines. Errors of the driver.
     #[doc(alias(
         "vkGetSemaphoreFdKHR",
         "vkGetSemaphoreWin32HandleKHR",
@@ -137,28 +137,32 @@ impl Interop {
         Ok(SharedTimeline::new(self.inner.create_timeline(initial)?, self.inner.watcher.clone(), self.id()))
     }
 
-    /// Submits command buffers that execute after each timeline of `waits` has reached its value, and raises those of
-    /// `signals` to theirs after the command buffers have completed.
+    /// Submits command buffers that execute after each timeline of `waits` has reached its value. Raises each timeline
+    /// of `signals` to its value after the command buffers have completed.
     ///
-    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, the CPU
-    /// waits for the values of `waits` ([`HandBack::acquire`](crate::HandBack::acquire) has the reason); otherwise this
-    /// does not block.
+    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, this call
+    /// blocks until the timelines of `waits` have reached their values; [`HandBack::acquire`](crate::HandBack::acquire)
+    /// describes the reason. Without a bridge, it does not block.
     ///
     /// # Other threads
-    /// wgpu hands a staged semaphore to whichever thread submits next. The order of this function makes every outcome
-    /// correct, so that no lock is needed:
+    /// wgpu passes a staged semaphore to the next submission, which may be another thread's. Every outcome is correct
+    /// without a lock:
     ///
-    /// * A *wait* is staged before `commands` are submitted. Taken by an earlier submission of another thread, it is
-    ///   still in front of `commands`, because wgpu's queue executes in order.
-    /// * A *signal* is staged after `commands` were submitted, so that every submission that can take it is behind
-    ///   them. An empty submission follows, in case there is no other.
+    /// * A *wait* is staged before `commands` are submitted. If another thread's submission takes the wait, it precedes
+    ///   `commands`. wgpu's queue executes in order, so `commands` still wait.
+    /// * A *signal* is staged after `commands` were submitted. Every submission that can take the signal therefore
+    ///   follows `commands`. An empty submission ensures that there is one.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a value further from the timeline's
-    /// current one than the Vulkan device allows; for a signal that is not above every value that the timeline has
-    /// reached and that this queue signals, or while another thread signals it; and, with wgpu's error as the source, if
-    /// wgpu rejects `commands`: then nothing is signalled, and the next submission waits for `waits`.
-    /// [`ErrorKind::Timeout`] after a minute of the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any
+    /// [`ErrorKind::InvalidArgument`]:
+    /// * for a timeline of another `Interop`;
+    /// * for a value further from the timeline's current value than the Vulkan device allows;
+    /// * for a signal whose value is not above every value that the timeline has reached and that this queue signals;
+    /// * for a signal of a timeline that another thread signals at the same time;
+    /// * if wgpu rejects `commands`, with wgpu's error as the source. Then nothing is signalled, and the next
+    ///   submission waits for `waits`.
+    ///
+    /// [`ErrorKind::Timeout`] if the CPU has waited for a minute. [`ErrorKind::DeviceLost`] if wgpu cannot submit any
     /// more. The failure of a timeline.
     pub fn submit_with(
         &self,
@@ -206,7 +210,7 @@ impl Inner {
         Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
     }
 
-    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
+    /// Submits barriers of one object, and a use that keeps the object alive until they have executed.
     pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
         let graphics = &self.graphics;
         graphics.checked("Queue::submit", || {
@@ -228,7 +232,7 @@ impl Inner {
         self.hand_over_timelines().len()
     }
 
-    /// Returns a timeline whose last value wgpu's queue waits for.
+    /// Returns a timeline to the pool. wgpu's queue must wait for the timeline's last value.
     pub(crate) fn put_hand_over_timeline(&self, timeline: HandOverTimeline) {
         self.hand_over_timelines().push(timeline);
     }
@@ -240,7 +244,7 @@ impl Drop for Inner {
     }
 }
 
-/// A wgpu device, its queue, and what is beneath.
+/// A wgpu device, its queue, and the native device.
 #[derive(Debug)]
 pub(crate) struct Graphics {
     pub(crate) device: wgpu::Device,
@@ -249,17 +253,17 @@ pub(crate) struct Graphics {
 }
 
 impl Graphics {
-    /// Calls wgpu, and returns the error that it reports, instead of its error handler. Only the calling thread's errors
-    /// are caught.
+    /// Calls wgpu and returns its error, which would otherwise reach wgpu's error handler. Catches only errors of the
+    /// calling thread.
     pub(crate) fn checked<T>(&self, operation: &'static str, call: impl FnOnce() -> Result<T>) -> Result<T> {
         use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
         let scopes = [Internal, OutOfMemory, Validation].map(|filter| self.device.push_error_scope(filter));
         let returned = call();
-        // The innermost first.
+        // The innermost error scope first.
         let mut reported = None;
         for scope in scopes.into_iter().rev() {
             let mut popped = std::pin::pin!(scope.pop());
-            // It is ready: only browsers make it wait.
+            // The future is ready: only in browsers it may be pending.
             if let Poll::Ready(Some(error)) = popped.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 reported = reported.or(Some(error));
             }

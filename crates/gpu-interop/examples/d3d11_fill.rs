@@ -74,7 +74,7 @@ mod direct3d {
             let interop = D3d11Interop::new(&device)?;
             match gpu_interop::device_for(interop.identity()) {
                 Ok(device) => return Ok((interop, device)),
-                Err(error) => eprintln!("passed over {}: {error}", interop.identity()),
+                Err(error) => eprintln!("skipped {}: {error}", interop.identity()),
             }
         }
         Err("no adapter has both Direct3D 11 and a compute driver".into())

@@ -1,5 +1,5 @@
-//! Example: memory allocated by Direct3D 12, filled by the compute device, read back by Direct3D 12, ordered by a
-//! fence.
+//! Example: Direct3D 12 allocates a buffer, the compute device fills it, and Direct3D 12 reads it back. A fence orders
+//! the accesses.
 
 #[cfg(windows)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,7 +29,7 @@ mod direct3d {
     const WORDS: usize = 1024;
     const SIZE: u64 = 4 * WORDS as u64;
     const PATTERN: u32 = 0xCAFE_F00D;
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     pub(super) fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let (interop, device) = both_sides()?;
@@ -47,7 +47,7 @@ mod direct3d {
         stream.signal_timeline(&timeline, 1)?;
 
         // Direct3D's queue waits for the fence and copies to a readback buffer.
-        // SAFETY: the objects belong to one device, and live until the fence reports that the queue has finished.
+        // SAFETY: the objects belong to one device. They live until the fence reports that the queue has completed.
         let read = unsafe {
             let queue: ID3D12CommandQueue = interop.device().CreateCommandQueue(&D3D12_COMMAND_QUEUE_DESC::default())?;
             let host = host_buffer(interop.device())?;
@@ -60,7 +60,7 @@ mod direct3d {
             fence.queue_wait(&queue, 1)?;
             queue.ExecuteCommandLists(&[Some(list.cast()?)]);
             fence.queue_signal(&queue, 2)?;
-            fence.wait(2, PATIENCE)?;
+            fence.wait(2, TIMEOUT)?;
             words(&host)?
         };
         assert_eq!(read, [PATTERN; WORDS]);
@@ -73,20 +73,20 @@ mod direct3d {
         Ok(())
     }
 
-    /// Opens the first adapter that is a Direct3D device and a compute device.
+    /// Opens the first adapter that both Direct3D 12 and a compute driver support.
     fn both_sides() -> std::result::Result<(D3d12Interop, Device), Box<dyn std::error::Error>> {
         // SAFETY: the call has no arguments.
         let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
         // SAFETY: the argument is a plain value.
         for adapter in (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok()) {
             let mut device: Option<ID3D12Device> = None;
-            // SAFETY: the requested interface is that of `device`.
+            // SAFETY: `device` has the type of the requested interface.
             let created = unsafe { D3D12CreateDevice(&adapter, D3D_FEATURE_LEVEL_11_0, &mut device) };
             let (Ok(()), Some(device)) = (created, device) else { continue };
             let interop = D3d12Interop::new(&device)?;
             match gpu_interop::device_for(interop.identity()) {
                 Ok(device) => return Ok((interop, device)),
-                Err(error) => eprintln!("passed over {}: {error}", interop.identity()),
+                Err(error) => eprintln!("skipped {}: {error}", interop.identity()),
             }
         }
         Err("no adapter has both Direct3D 12 and a compute driver".into())
@@ -117,7 +117,7 @@ mod direct3d {
     /// Reads the readback buffer.
     unsafe fn words(host: &ID3D12Resource) -> Result<Vec<u32>> {
         let mut address = std::ptr::null_mut();
-        // SAFETY: the buffer has this length, and nothing writes to it while it is mapped.
+        // SAFETY: the buffer has `WORDS` words, and no command writes to it while it is mapped.
         unsafe {
             host.Map(0, None, Some(&mut address))?;
             let words = std::slice::from_raw_parts(address.cast::<u32>(), WORDS).to_vec();

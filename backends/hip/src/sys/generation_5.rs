@@ -1,9 +1,8 @@
-//! Interop structs of HIP 5. Their used fields are prefixes of the structs of HIP 6 and later; HIP 5 does not read the
-//! fields that HIP 6 appended.
-//!
-//! Descriptors of HIP 6 are therefore passed to both. In signal and wait parameters only the fence value has the same
-//! offset; semaphore kinds of HIP 5 use no other field, and all others are 0. The array strides differ, hence one
-//! semaphore per call.
+//! Interop structs of HIP 5, for comparison. The library passes the structs of HIP 6 to both versions:
+//! * Descriptors: the fields that HIP 5 reads have the same offsets in both versions. HIP 6 appended the other fields.
+//! * Signal and wait parameters: only the fence value has the same offset. The semaphore kinds of HIP 5 use no other
+//!   field, and the library sets the other fields to 0.
+//! * Arrays of parameters: the size of an element differs, so HIP 5 gets one semaphore per call.
 
 use std::ffi::{c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -69,7 +68,7 @@ const _: () = {
     assert!(offset_of!(SemaphoreWaitParams, flags) == 64);
 };
 
-macro_rules! same_place {
+macro_rules! same_offset {
     ($name:ident: $($field:ident),+) => {
         $( assert!(offset_of!($name, $field) == offset_of!(abi::$name, $field)); )+
         assert!(size_of::<$name>() <= size_of::<abi::$name>());
@@ -77,9 +76,9 @@ macro_rules! same_place {
 }
 
 const _: () = {
-    same_place!(MemoryHandleDesc: kind, handle, size, flags);
-    same_place!(MemoryBufferDesc: offset, size, flags);
-    same_place!(SemaphoreHandleDesc: kind, handle, flags);
-    same_place!(SemaphoreSignalParams: fence_value);
-    same_place!(SemaphoreWaitParams: fence_value);
+    same_offset!(MemoryHandleDesc: kind, handle, size, flags);
+    same_offset!(MemoryBufferDesc: offset, size, flags);
+    same_offset!(SemaphoreHandleDesc: kind, handle, flags);
+    same_offset!(SemaphoreSignalParams: fence_value);
+    same_offset!(SemaphoreWaitParams: fence_value);
 };

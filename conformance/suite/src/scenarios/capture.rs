@@ -1,5 +1,5 @@
 //! Another thread captures a stream by the driver's own functions, as PyTorch does, in each of the three capture modes.
-//! The library's calls work meanwhile, the capture stays valid, and the captured graph runs.
+//! During the capture, the library's calls work. The capture stays valid, and the captured graph runs.
 
 use std::time::Duration;
 
@@ -42,16 +42,16 @@ scenarios! {
 }
 
 const SIZE: usize = 16 << 10;
-/// The time that a wait is blocked.
+/// The time for which a stream's wait stays pending.
 const LATE: Duration = Duration::from_millis(40);
 
 /// Runs `work` during a capture by another thread, once in each mode, and launches the captured graph.
-fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
+fn during_capture(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
     for (mode, value) in Mode::ALL.into_iter().zip(1..) {
         let (buffer, target) = context.zeroed(4096)?;
         let capture = Capture::start(context, mode, &target, value)?;
         let worked = work(mode);
-        // Finished even after a failure, because the capture uses the target.
+        // Finishes the capture even after a failure, because it uses `target`.
         let ended = capture.finish();
         let in_mode = |stop: Stop| stop.during(format_args!("during a capture in mode {mode:?}"));
         worked.map_err(in_mode)?;
@@ -64,10 +64,10 @@ fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
 
 fn import_map_free(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
-    beside(context, |_| imported(context, &*buffer))
+    during_capture(context, |_| imported(context, &*buffer))
 }
 
-/// One import, used in both directions and freed.
+/// Imports a buffer, uses it in both directions, and frees it.
 fn imported(context: &Context, buffer: &dyn ExportedBuffer) -> Verdict {
     let (pattern, stream) = (context.pattern(), context.stream()?);
     buffer.put(pattern)?;
@@ -83,11 +83,11 @@ fn imported(context: &Context, buffer: &dyn ExportedBuffer) -> Verdict {
 
 fn read_behind_a_wait(context: &Context) -> Verdict {
     let (gate, (_buffer, mapped)) = (Gate::new(context)?, context.zeroed(SIZE)?);
-    beside(context, |mode| {
+    during_capture(context, |mode| {
         let (stream, value) = (context.stream()?, 0x40 + mode as u8);
         gate.close(&stream)?;
         stream.fill(&mapped, value)?;
-        // Different from the existing bytes.
+        // Differs from the bytes of `mapped`.
         let mut found = vec![0xee; SIZE];
         gate.open_during(LATE, || Ok(stream.read(&mapped, &mut found)?))?;
         let at_once = found.clone();
@@ -99,7 +99,7 @@ fn read_behind_a_wait(context: &Context) -> Verdict {
 
 fn queries(context: &Context) -> Verdict {
     let (gate, (buffer, mapped)) = (Gate::new(context)?, context.zeroed(SIZE)?);
-    beside(context, |mode| {
+    during_capture(context, |mode| {
         let (stream, event, value) = (context.stream()?, context.device().create_event()?, 0x50 + mode as u8);
         gate.close(&stream)?;
         stream.fill(&mapped, value)?;
@@ -115,7 +115,7 @@ fn queries(context: &Context) -> Verdict {
 
 fn drop_with_work_pending(context: &Context) -> Verdict {
     let (gate, buffer) = (Gate::new(context)?, context.buffer(SIZE as u64)?);
-    beside(context, |mode| {
+    during_capture(context, |mode| {
         let (stream, value) = (context.stream()?, 0x60 + mode as u8);
         let mapped = context.import(&*buffer)?;
         gate.close(&stream)?;
@@ -138,7 +138,7 @@ fn timeline(context: &Context) -> Verdict {
     let timeline = Timeline::new(context.device(), exporter.clone())?;
     need_waits(context.device(), timeline.strategy())?;
     let (buffer, mapped) = context.zeroed(SIZE)?;
-    beside(context, |mode| {
+    during_capture(context, |mode| {
         let stream = context.stream()?;
         let (theirs, value) = (2 * mode as u64 + 1, 0x70 + mode as u8);
         stream.wait_timeline(&timeline, theirs)?;
@@ -154,7 +154,7 @@ fn timeline(context: &Context) -> Verdict {
 
 fn close(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
-    beside(context, |mode| {
+    during_capture(context, |mode| {
         let (device, value) = (context.open_again()?, 0x20 + mode as u8);
         let stream = device.create_stream()?;
         let mapped = import_on(&device, &*buffer)?;
@@ -168,10 +168,10 @@ fn close(context: &Context) -> Verdict {
 }
 
 fn leaks(context: &Context) -> Verdict {
-    /// Permitted growth of the number of mapped regions.
+    /// Maximum growth of the number of mapped regions.
     const SLACK: usize = 8;
     let buffer = context.buffer(SIZE as u64)?;
-    let round = || beside(context, |_| (0..4).try_for_each(|_| imported(context, &*buffer)));
+    let round = || during_capture(context, |_| (0..4).try_for_each(|_| imported(context, &*buffer)));
     round()?;
     context.device().collect();
     let before = ResourceSnapshot::at_rest()?;

@@ -1,5 +1,5 @@
-//! Exporter's side of a timeline with its failure, the process that signals it, and the faults of a stream that its driver
-//! does not know.
+//! The exporter's side of a timeline: values, failure, and the watched process. Also stream faults that are unknown to
+//! the driver.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,25 +17,25 @@ pub(crate) use watched::Watched;
 #[derive(Debug)]
 pub(crate) struct BridgedTimeline {
     pub(crate) exporter: Guarded<Arc<dyn ExporterTimeline>>,
-    /// Reason of its failure, returned by every later operation.
+    /// Failure of the timeline. Every later operation returns it.
     failure: OnceLock<Error>,
-    /// Greatest value signalled by this process through its object, or the exporter's value at its creation. The exporter
-    /// may have signalled greater ones.
+    /// Greatest value that this process signalled through the timeline's object, or the exporter's value when the
+    /// object was created. The exporter may have signalled greater values.
     pub(crate) last_signalled: AtomicU64,
     /// Greatest value that a stream has waited for; `u64::MAX` once the waits were released.
     waited: AtomicU64,
     /// Greatest value observed.
     seen: AtomicU64,
-    /// Greatest value waited for when the waits were released.
+    /// Greatest value that a stream had waited for when the waits were released.
     release_waits: OnceLock<u64>,
-    /// Watched process that signals it.
+    /// The watched process, which signals the timeline.
     pub(super) process: OnceLock<Watched>,
-    /// Latencies of its values.
+    /// Latencies of the timeline's values.
     pub(super) forecast: Forecast,
 }
 
 impl BridgedTimeline {
-    /// The side of an exporter's timeline, which is at `value`.
+    /// Wraps an exporter's timeline whose value is `value`.
     pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>, value: u64) -> Self {
         Self {
             exporter: Guarded::new(exporter),
@@ -74,8 +74,8 @@ impl BridgedTimeline {
     /// Returns the current value.
     ///
     /// # Errors
-    /// The failure of the timeline, now or before. [`ErrorKind::Overtaken`] if the value has decreased: a driver has
-    /// set it to the value of an overtaken signal.
+    /// The failure of the timeline, new or recorded. [`ErrorKind::Overtaken`] if the value has decreased: a driver has
+    /// set the timeline to the value of an overtaken signal.
     pub(crate) fn value(&self) -> Result<u64> {
         self.check()?;
         let value = || self.record_failure(catch_panics(|| self.exporter.value()));
@@ -83,8 +83,8 @@ impl BridgedTimeline {
         if first >= self.seen.fetch_max(first, Ordering::AcqRel) {
             return Ok(first);
         }
-        // Another thread may have observed a greater value meanwhile. A second read reaches it unless the timeline
-        // decreased.
+        // Another thread may have observed a greater value since the read. A second read returns at least that value,
+        // unless the timeline decreased.
         let seen = self.seen.load(Ordering::Acquire);
         match value()? {
             second if second >= seen => Ok(second),
@@ -116,8 +116,8 @@ impl BridgedTimeline {
         result
     }
 
-    /// Raises the timeline to `value` for a stream's signal; returns `false` if it had reached the value before, or if
-    /// pending work of the exporter may signal a greater one first.
+    /// Raises the timeline to `value` for a stream's signal. Returns `false` if the timeline has already reached the
+    /// value, or if pending work of the exporter may signal a greater value first.
     ///
     /// # Errors
     /// As [`Side::value`].
@@ -129,30 +129,33 @@ impl BridgedTimeline {
         }
     }
 
-    /// Records that a stream is about to wait for `value`. Either this returns the failure of the timeline, or
-    /// [`Side::release_waits`] covers the wait, also if both run concurrently.
+    /// Records that a stream is about to wait for `value`. If this returns no failure, a later or concurrent
+    /// [`Side::release_waits`] releases the wait.
     ///
     /// # Errors
     /// The failure of the timeline.
     #[inline]
     pub(crate) fn begin_wait(&self, value: u64) -> Result<()> {
-        // A thread that observes the value stored by `release_waits` observes the failure recorded before.
+        // A thread that observes the value stored by `release_waits` also observes the failure, which was recorded
+        // earlier.
         if self.waited.load(Ordering::Acquire) < value {
             self.waited.fetch_max(value, Ordering::AcqRel);
         }
         self.check()
     }
 
-    /// Raises the failed timeline to the greatest value that a stream waits for; returns `false` if it had reached it.
+    /// Raises the failed timeline to the greatest value that a stream waits for. Returns `false` if the timeline has
+    /// already reached this value.
     ///
     /// # Errors
-    /// Errors of the exporter; [`ErrorKind::Overtaken`] if it rejects the signal because pending work may signal a
-    /// greater value first. Streams are then released by that work, or by a later call.
+    /// Errors of the exporter. [`ErrorKind::Overtaken`] if the exporter rejects the signal because its pending work may
+    /// signal a greater value first. This work or a later call then releases the streams.
     pub(crate) fn release_waits(&self) -> Result<bool> {
         self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
     }
 
-    /// Raises the timeline to `value`, also after a failure; returns `false` if it had reached the value before.
+    /// Raises the timeline to `value`, also after a failure. Returns `false` if the timeline has already reached the
+    /// value.
     fn reach(&self, value: u64) -> Result<bool> {
         catch_panics(|| {
             if self.exporter.value()? >= value {
@@ -170,8 +173,7 @@ impl BridgedTimeline {
     }
 }
 
-/// Calls an exporter and converts a panic into an error: a panic of the bridge's thread would leave streams waiting
-/// forever.
+/// Calls an exporter and converts a panic into an error. If the bridge's thread panicked, streams would wait forever.
 pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(call).unwrap_or_else(|| {
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
@@ -183,7 +185,7 @@ pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     any: AtomicBool,
-    /// Latencies of its signals over bridges.
+    /// Latencies of the stream's signals over bridges.
     pub(crate) forecast: Forecast,
     state: Mutex<FaultState>,
 }
@@ -202,7 +204,8 @@ impl StreamFaults {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Records the failure of a timeline, once for each timeline, however many waits and signals it affects.
+    /// Records the failure of a timeline. Each timeline is recorded once, even if its failure affects several waits and
+    /// signals.
     pub(crate) fn report_timeline(&self, timeline: &Arc<BridgedTimeline>, error: &Error) {
         {
             let mut state = unpoisoned(self.state.lock());
@@ -214,7 +217,7 @@ impl StreamFaults {
         self.report(error.with_message(error.message()));
     }
 
-    /// Returns the recorded fault, once.
+    /// Takes the recorded fault.
     pub(crate) fn take(&self) -> Result<()> {
         if !self.any.swap(false, Ordering::Acquire) {
             return Ok(());
@@ -321,8 +324,8 @@ impl BridgedTimeline {
         self.process.get().is_some()
     }
 
-    /// Fails the timeline if the watched process has ended, unless it has signalled a value since the last observation:
-    /// a process may signal its last value and end.
+    /// Fails the timeline if the watched process has ended and signalled no value since the last observation. A process
+    /// may signal its last value just before its end.
     pub(crate) fn check_process(&self) {
         if self.process.get().is_some_and(Watched::has_ended) {
             let seen = self.seen();

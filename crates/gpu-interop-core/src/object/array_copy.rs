@@ -18,8 +18,8 @@ pub struct PitchedTexels<'a> {
 }
 
 impl<'a> PitchedTexels<'a> {
-    /// Describes texels with `row_pitch` bytes from row to row and `rows` rows from slice to slice (the height, unless
-    /// there are gaps between slices). For linear Vulkan images, the pitch is `VkSubresourceLayout::rowPitch`.
+    /// Describes texels with `row_pitch` bytes from row to row and `rows` rows from slice to slice. Without gaps
+    /// between slices, `rows` is the height. For linear Vulkan images, the pitch is `VkSubresourceLayout::rowPitch`.
     #[must_use]
     pub fn new(slice: impl Into<BufferSlice<'a>>, row_pitch: u64, rows: u64) -> Self {
         Self { slice: slice.into(), pitches: Some((row_pitch, rows)) }
@@ -51,7 +51,7 @@ impl<'a> PitchedTexels<'a> {
             Some(end) if self.pitches.is_none() && end == self.slice.size => {}
             _ => return invalid("the linear memory does not have the size of the region"),
         }
-        // A single row or slice has no pitch; drivers may reject arbitrary values.
+        // A single row or slice has no pitch, and drivers may reject an arbitrary one.
         let rows = if depth == 1 { height } else { rows };
         let row_pitch = if height == 1 && depth == 1 { width } else { row_pitch };
         Ok(ArrayCopySide::Linear { ptr: self.slice.ptr, row_pitch, rows })
@@ -69,7 +69,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory does not have the size of
-    /// the region or is too small with its pitches, or for memory of another device; otherwise the driver's error.
+    /// the region or is too small with its pitches, or for memory of another device. Errors of the driver.
     #[doc(alias(
         "cuMemcpy3DAsync",
         "cudaMemcpy3DAsync",
@@ -112,7 +112,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the regions differ in extent or texel size,
-    /// overlap in one level, or belong to another device; otherwise the driver's error.
+    /// overlap in one level, or belong to another device. Errors of the driver.
     #[doc(alias("cuMemcpy3DAsync", "cudaMemcpy3DAsync", "hipDrvMemcpy3DAsync", "hipMemcpy3DAsync"))]
     pub fn copy_array(&self, dst: ArrayRegion<'_>, src: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_array";
@@ -143,7 +143,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the size of `dst` differs from the
-    /// region's, or for a region of another device; otherwise the driver's error.
+    /// region's, or for a region of another device. Errors of the driver.
     pub fn read_array(&self, src: ArrayRegion<'_>, dst: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
         self.check_not_recording(OPERATION)?;
@@ -152,8 +152,8 @@ impl Stream {
         self.check_host_size(OPERATION, src, dst.len())?;
         let src = self.enter_region(OPERATION, src)?;
         let dst = ArrayCopySide::Host { ptr: dst.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
-        // SAFETY: the region is live; the host memory contains the extent and is borrowed until this returns; `finish`
-        // returns, also with an error, only when the stream is idle.
+        // SAFETY: the region is live. The host memory contains the extent and is borrowed until this returns. `finish`
+        // waits until the stream is idle, even if it returns an error.
         unsafe { self.copy_array_sides(dst, src, extent) }?;
         self.finish()
     }

@@ -34,7 +34,7 @@ impl Device {
     /// Opens the device at `ordinal` in the backend's order.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDevice`] if there is no such device; otherwise the driver's error.
+    /// [`ErrorKind::NoDevice`] if there is no such device. Errors of the driver.
     #[doc(alias(
         "cuInit",
         "cuDeviceGet",
@@ -57,7 +57,7 @@ impl Device {
     /// Opens the device of `backend` that `identity` describes.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDevice`] if no device is known to be the same; the error lists the available devices.
+    /// [`ErrorKind::NoDevice`] if no device of the backend matches `identity`. The error lists the available devices.
     #[doc(alias("cuDeviceGetByPCIBusId", "cudaDeviceGetByPCIBusId", "hipDeviceGetByPCIBusId"))]
     pub fn open_matching(backend: &dyn Backend, identity: &DeviceIdentity) -> Result<Self> {
         let devices = backend.devices().map_err(|error| error.with_backend(&backend.info().name))?;
@@ -76,9 +76,11 @@ impl Device {
         }
     }
 
-    /// Wraps an opened backend device, for layered and custom backends. While a `Device` of the same `raw` is open, this
-    /// is a clone of it, and `info` is unused: streams of two would not know of each other, and closing one would cancel
-    /// the work of both. The drop of the last object of a device may cancel pending work for good; open another one then.
+    /// Wraps an opened backend device, for layered and custom backends.
+    ///
+    /// If a `Device` of the same `raw` is open, this returns a clone of it and ignores `info`. Two separate devices
+    /// would not track each other's streams, and closing one would cancel the work of both. Dropping the last object of
+    /// a device may cancel pending work permanently; open another backend device afterwards.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
         Self::build(info, raw, None)
@@ -109,9 +111,8 @@ impl Device {
         self.inner.raw.capabilities()
     }
 
-    /// Architecture that compiled images must be built for, in the vendor's notation, such as `gfx90a:sramecc+:xnack-`
-    /// for an AMD GPU. `None` if the driver compiles code for its devices itself, as CUDA's does, or does not report
-    /// one.
+    /// Target architecture of compiled images, in the vendor's notation: `gfx90a:sramecc+:xnack-` for an AMD GPU.
+    /// `None` if the driver compiles code itself, as CUDA's driver does, or reports no architecture.
     #[must_use]
     pub fn architecture(&self) -> Option<&str> {
         self.inner.raw.architecture()
@@ -124,14 +125,14 @@ impl Device {
     }
 
     /// Position of the device in the backend's order, as in [`Device::open`]: CUDA's and HIP's device ordinal. `None`
-    /// for a device from [`Device::from_backend_device`], unless that is a clone of an opened one.
+    /// for a device from [`Device::from_backend_device`] that is not a clone of an opened device.
     #[must_use]
     pub fn ordinal(&self) -> Option<usize> {
         self.inner.ordinal
     }
 
-    /// The driver's context (`CUcontext`), valid while the device is open: on CUDA the primary context, which the CUDA
-    /// runtime and most libraries use. `None` for backends without contexts.
+    /// The driver's context (`CUcontext`), valid while the device is open. On CUDA it is the primary context, which the
+    /// CUDA runtime and most libraries use. `None` for backends without contexts.
     #[doc(alias("CUcontext", "cuCtxGetCurrent", "cuCtxGetId"))]
     #[must_use]
     pub fn context(&self) -> Option<RawContext> {
@@ -206,14 +207,14 @@ impl Device {
         }
     }
 
-    /// Fills an NvSciSync attribute list with the requirements of this device for signalling or waiting for an object
-    /// made from it (`cuDeviceGetNvSciSyncAttributes`). The permissions of the list must not be set. The application
-    /// keeps ownership of the list, also after a failure. `uses` must contain every later use of the object: the driver
-    /// rejects other signals and waits with [`ErrorKind::Unsupported`].
+    /// Fills an NvSciSync attribute list with this device's requirements (`cuDeviceGetNvSciSyncAttributes`). The
+    /// application allocates an object from the list, which the device then signals or waits for. The permissions of
+    /// the list must not be set. The application keeps ownership of the list, also after a failure. `uses` must contain
+    /// every later use of the object: the driver rejects other signals and waits with [`ErrorKind::Unsupported`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the device lacks NvSciSync, [`ErrorKind::InvalidArgument`] for empty `uses`;
-    /// otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`] where the device lacks NvSciSync, [`ErrorKind::InvalidArgument`] for empty `uses`.
+    /// Errors of the driver.
     #[doc(alias("cuDeviceGetNvSciSyncAttributes", "cudaDeviceGetNvSciSyncAttributes"))]
     pub fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
         const OPERATION: &str = "Device::fill_nv_sci_sync_attributes";
@@ -224,8 +225,8 @@ impl Device {
                 Some(uses) if !uses.is_empty() => Ok(()),
                 _ => Err(Error::invalid(OPERATION, "the uses must be signal, wait or both, without unknown bits")),
             })
-            // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: valid, and used by nothing else during this one
-            // call.
+            // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: the list is valid, and no other code uses it
+            // during this one call.
             .and_then(|()| unsafe { self.inner.raw.fill_nv_sci_sync_attributes(list, uses) })
             .map_err(|error| self.inner.decorate(error))
     }
@@ -262,7 +263,7 @@ impl Device {
         }
     }
 
-    /// Creates a stream (`cuStreamCreate`), which does not synchronise with the driver's default stream.
+    /// Creates a stream (`cuStreamCreate`). The stream does not synchronise with the driver's default stream.
     ///
     /// # Errors
     /// The driver's error.
@@ -279,23 +280,23 @@ impl Device {
         Ok(Stream::new(self.inner.clone(), raw, None))
     }
 
-    /// Wraps a stream that the application created through its own driver bindings, and keeps `owner`, which owns that
-    /// stream. Dropping the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream`
-    /// of `gpu_interop::cudarc`.
+    /// Wraps a stream that the application created through its own driver bindings. `owner` owns this stream: dropping
+    /// the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream` of
+    /// `gpu_interop::cudarc`.
     ///
-    /// The owner is dropped by the first call of [`Device::collect`], or of a method that collects implicitly, after
-    /// the returned stream has been dropped and all its work has completed; on the thread of that call. A device that
-    /// is closed with work that never completes leaks the owner. The owner must not contain this device or an object of
-    /// it: dropped with work pending, neither would be freed.
+    /// The owner is kept until the returned stream has been dropped and all its work has completed. The next
+    /// [`Device::collect`], or the next method that collects implicitly, then drops the owner on the calling thread. A
+    /// device that is closed with work that never completes leaks the owner. The owner must not contain this device or
+    /// an object of it: if the stream were dropped with work pending, neither would be freed.
     ///
     /// # Safety
-    /// `raw` is a stream of this device, or a number of a default stream, live as long as `owner`. It does not capture a
-    /// graph while the returned stream, or an object used on it, is used or dropped.
+    /// * `raw` is a stream of this device, or a number of a default stream. It is live as long as `owner`.
+    /// * The stream does not capture a graph while the returned stream, or an object used on it, is used or dropped.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for 2, the per-thread default stream (`CU_STREAM_PER_THREAD`,
-    /// `hipStreamPerThread`), which is another stream on each thread, and for 0, 1 and 2 on the host backend, which has no
-    /// default stream. `owner` is dropped.
+    /// `hipStreamPerThread`), because it is another stream on each thread. [`ErrorKind::InvalidArgument`] for 0, 1 and
+    /// 2 on the host backend, which has no default stream. An error drops `owner`.
     pub unsafe fn stream_from_raw_with_owner(
         &self,
         raw: RawStream,
@@ -306,13 +307,14 @@ impl Device {
         Ok(Stream::new(self.inner.clone(), raw, Some(owner)))
     }
 
-    /// Checks what a program can see of the contract of [`Device::stream_from_raw_with_owner`]: for adapters whose callers
-    /// pass numbers, before each use of the stream. `instead` says in the names of the adapter which stream to pass.
+    /// Checks the verifiable part of the contract of [`Device::stream_from_raw_with_owner`]. Adapters whose callers
+    /// pass numbers call it before each use of the stream. `instead` names the adapter's valid streams, for the error
+    /// message.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for the per-thread default stream, for the
-    /// driver's default streams (0, 1 and 2) on the host backend, which has none, and for a stream on which a graph is being
-    /// captured; otherwise the driver's error (`cuStreamGetCaptureInfo`).
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for the per-thread default stream, for default
+    /// streams (0, 1 and 2) on the host backend, which has none, and for a stream that captures a graph. Errors of the
+    /// driver (`cuStreamGetCaptureInfo`).
     ///
     /// # Safety
     /// `raw` is a stream of this device, or one of the numbers above, and live during the call.
@@ -356,17 +358,17 @@ impl Device {
     /// driver's default stream.
     ///
     /// # Safety
-    /// As there; and the stream stays live until the returned one has been dropped, its enqueued work has completed,
-    /// and [`Device::collect`] has been called after that.
+    /// As [`Device::stream_from_raw_with_owner`]. In addition, `raw` stays live until the returned stream has been
+    /// dropped, its enqueued work has completed, and [`Device::collect`] has then been called.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::stream_from_raw_with_owner`].
     pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Result<Stream> {
         // SAFETY: the caller's promise.
         unsafe { self.stream_from_raw_with_owner(raw, Arc::new(())) }
     }
 
-    /// Frees objects that were dropped while work used them and whose work has completed. Called implicitly when an
+    /// Frees objects that were dropped while work used them, if this work has completed. Called implicitly when an
     /// object is dropped and when a stream is created or synchronised. No effect in a forked process.
     pub fn collect(&self) {
         if !self.inner.is_forked() {
@@ -388,8 +390,8 @@ impl Device {
     /// Loads a module of kernels.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the device does not support kernels or this kind of image; otherwise the
-    /// driver's error.
+    /// [`ErrorKind::Unsupported`] where the device does not support kernels or this kind of image. Errors of the
+    /// driver.
     #[doc(alias("cuModuleLoadData", "cudaLibraryLoadData", "hipModuleLoadData"))]
     pub fn load_module(&self, image: ModuleImage<'_>) -> Result<Module> {
         const OPERATION: &str = "Device::load_module";

@@ -26,7 +26,7 @@ pub struct Graph {
     owned: Owned,
     raw: RawGraph,
     slot: usize,
-    /// Locked while the driver uses the graph, which must not be used by two threads concurrently.
+    /// Locked while the driver uses the graph, because two threads must not use it concurrently.
     semaphores: Mutex<Semaphores>,
 }
 
@@ -88,19 +88,20 @@ impl Drop for Capture<'_> {
 }
 
 impl Device {
-    /// Records a graph: work that `work` enqueues on its stream runs when the graph is launched
+    /// Records a graph. Work that `work` enqueues on its stream runs when the graph is launched
     /// (`cuStreamBeginCapture`, relaxed, on a separate stream, and `cuGraphInstantiate`).
     ///
     /// The recording stream accepts copies between device memory, [`Stream::read_async`] and [`Stream::write_async`],
     /// fills, kernels, word operations and semaphore operations. It rejects synchronisation, queries, events, host
-    /// functions, and timelines, whose values only grow. Enqueue those on the launching stream, before or after the
+    /// functions, and timelines (whose values only grow). Enqueue these on the launching stream, before or after the
     /// launch.
     ///
-    /// `work` and other threads may use the device otherwise meanwhile: import, map, and drop recorded objects.
+    /// During the recording, `work` and other threads may use the device: they may import, map, and drop recorded
+    /// objects.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where graphs are not supported; the error of `work`;
-    /// otherwise the driver's error, also for work that it does not support in a graph.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where graphs are not supported; the error of `work`.
+    /// Errors of the driver, also for work that it does not support in a graph.
     #[doc(alias(
         "cuStreamBeginCapture",
         "cudaStreamBeginCapture",
@@ -146,7 +147,7 @@ impl Graph {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a stream of another device or a recording
     /// stream, and if a recorded signal would not raise its timeline: set a greater value with [`Graph::set_signals`]
-    /// first. Otherwise the driver's error. After an error nothing is enqueued.
+    /// first. Errors of the driver. After an error nothing is enqueued.
     #[doc(alias("cuGraphLaunch", "cudaGraphLaunch", "hipGraphLaunch"))]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         const OPERATION: &str = "Graph::launch";
@@ -170,7 +171,7 @@ impl Graph {
         // The graph may contain waits for words and semaphores.
         stream.note_external_wait();
         launched.map_err(|error| {
-            // In reverse order, for a timeline that is signalled twice.
+            // In reverse order, because a timeline may be signalled twice.
             let begun: SmallVec<[_; INLINE]> = timelines().zip(&previous).collect();
             begun.into_iter().rev().for_each(|(timeline, previous)| timeline.undo(*previous));
             device.decorate(error)
@@ -194,8 +195,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the batch does not exist, for a different
-    /// number of signals, and as for [`Stream::signal`]; otherwise the driver's error. After an error the batch is
-    /// unchanged.
+    /// number of signals, and as for [`Stream::signal`]. Errors of the driver. After an error the batch is unchanged.
     #[doc(alias(
         "cuGraphExecExternalSemaphoresSignalNodeSetParams",
         "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
@@ -223,7 +223,7 @@ impl Graph {
     /// (`cuGraphExecExternalSemaphoresWaitNodeSetParams`).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Graph::set_signals`].
     #[doc(alias(
         "cuGraphExecExternalSemaphoresWaitNodeSetParams",
         "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
@@ -244,7 +244,8 @@ impl Graph {
         set().map_err(|error| self.device().decorate(error))
     }
 
-    /// Destroys the graph and returns the driver's error. A pending launch defers this until it has completed.
+    /// Destroys the graph and returns the driver's error. A pending launch defers the destruction until it has
+    /// completed.
     ///
     /// # Errors
     /// The driver's error (`cuGraphExecDestroy`). The object is consumed in either case.

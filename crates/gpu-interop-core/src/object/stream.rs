@@ -37,14 +37,14 @@ pub struct Stream {
     /// `None` for a recording stream.
     live: Option<Arc<LiveStream>>,
     faults: Arc<StreamFaults>,
-    /// Timelines that it waits for, for the error of a timeout.
+    /// Timelines that the stream waits for. The error of a timeout lists them.
     awaited: Awaited,
-    /// Set for a recording stream, whose work goes into a graph.
+    /// The recording of a stream whose work goes into a graph.
     recording: Option<Recording>,
 }
 
 impl Stream {
-    /// Creates a stream owned by this crate, or one of the application with its owner.
+    /// Creates a stream that this crate owns, or wraps a stream of the application with its owner.
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, lender: Option<Owner>) -> Self {
         let (slot, live) = device.lifetimes.add_stream(raw);
         let resource = Resource::Stream { raw, slot, owned: lender.is_none() };
@@ -97,7 +97,7 @@ impl Stream {
         self.recording.as_ref()
     }
 
-    /// Keeps other threads from recording until it is dropped, so that a semaphore operation gets its own node.
+    /// Locks the recording, so that other threads cannot record and a semaphore operation gets its own node.
     #[inline]
     pub(super) fn lock_recording(&self) -> Option<MutexGuard<'_, Semaphores>> {
         self.recording.as_ref().map(|recording| lock(&recording.semaphores))
@@ -109,8 +109,8 @@ impl Stream {
         if self.recording.is_none() { Ok(()) } else { Err(self.recording_error(operation)) }
     }
 
-    /// On a recording stream, checks that graphs support the feature: a driver without support runs the work
-    /// immediately, or in the first launch only.
+    /// On a recording stream, checks that graphs support the feature. A driver without support would run the work
+    /// immediately, or only in the first launch.
     pub(super) fn check_capture_support(&self, operation: &'static str, feature: Feature) -> Result<()> {
         if self.recording.is_none() {
             return Ok(());
@@ -153,14 +153,16 @@ impl Stream {
         self.raw
     }
 
-    /// Blocks until all enqueued work has completed; forever, if a wait is never satisfied. See
-    /// [`Stream::synchronize_timeout`].
+    /// Blocks until all enqueued work has completed. Blocks forever if a wait is never satisfied; use
+    /// [`Stream::synchronize_timeout`] to bound the wait.
     ///
     /// # Errors
-    /// A failure of the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
-    /// panicked; the failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge:
-    /// a signal is transferred shortly after the stream has reached it, so its failure may be returned by the next
-    /// call. [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process.
+    /// Failures of the enqueued work since the last call. [`ErrorKind::HostFunctionPanicked`] if a host function
+    /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream. [`ErrorKind::System`] in a forked process.
+    ///
+    /// The failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge. The bridge
+    /// transfers a signal shortly after the stream has reached it, so a later call may return the failure of the
+    /// signal.
     #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
         self.check_not_recording("Stream::synchronize")?;
@@ -174,7 +176,8 @@ impl Stream {
             .map_err(|error| device.decorate(error))
     }
 
-    /// Checks whether the device is lost after the driver returned `error`. If so, the bridges fail pending signals.
+    /// Checks whether the device is lost, after the driver returned `error`. Bridges of a lost device fail pending
+    /// signals.
     #[cold]
     fn check_device_lost(&self, error: &Error) {
         if error.kind() != ErrorKind::DeviceLost {
@@ -188,8 +191,8 @@ impl Stream {
         }
     }
 
-    /// [`Stream::synchronize`] for work that uses the caller's memory: returns, also with an error, only when the
-    /// driver has reported the work as completed or the device as lost.
+    /// [`Stream::synchronize`] for work that uses the caller's memory. Returns, even with an error, only after the
+    /// driver has reported that the work has completed or that the device is lost.
     pub(super) fn finish(&self) -> Result<()> {
         let device = self.device();
         // SAFETY: the stream is live.
@@ -211,12 +214,13 @@ impl Stream {
     }
 
     /// Like [`Stream::synchronize`], with a timeout. Polls: spins at first, then sleeps for up to a millisecond between
-    /// polls. With a timeout of zero it queries once, as [`Stream::is_idle`] does.
+    /// polls. A timeout of zero polls once, like [`Stream::is_idle`].
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. The error
-    /// lists up to 4 [`Timeline`](super::Timeline)s that the stream waits for: the value that it waits for, the present one
-    /// and the last one that this process signalled through the object. Otherwise as for [`Stream::synchronize`].
+    /// [`ErrorKind::Timeout`] if work is still pending at the last poll. The work continues, and the call may be
+    /// repeated. The error lists up to 4 [`Timeline`](super::Timeline)s that the stream waits for. It reports three
+    /// values of each: the value that the stream waits for, the current value, and the last value that this process
+    /// signalled through the object. Other errors as for [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
         self.check_not_recording("Stream::synchronize_timeout")?;
@@ -244,7 +248,7 @@ impl Stream {
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
         }
-        // Not `synchronize`: another thread may have enqueued more work.
+        // Not `synchronize`, which would also wait for work that another thread has enqueued since.
         let device = self.device();
         device.lifetimes.collect(&*device.raw);
         // SAFETY: the stream is live.
@@ -254,12 +258,13 @@ impl Stream {
 
     /// `true` if all enqueued work has completed. Does not block.
     ///
-    /// On HIP the first call after new work may return `false` although the work has completed: AMD's runtime enqueues a
-    /// marker then, and later calls look at it. [`Event::is_complete`] of an event behind the work is exact.
+    /// On HIP, the first call after new work may return `false` although the work has completed. AMD's runtime enqueues
+    /// a marker in this call, and later calls query the marker. [`Event::is_complete`] of an event behind the work is
+    /// exact.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process; otherwise the
-    /// driver's error. A failure of enqueued work may be returned here.
+    /// [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process. Errors of the
+    /// driver. A failure of enqueued work may be returned here.
     #[doc(alias("cuStreamQuery", "cudaStreamQuery", "hipStreamQuery"))]
     pub fn is_idle(&self) -> Result<bool> {
         self.check_not_recording("Stream::is_idle")?;
@@ -273,8 +278,7 @@ impl Stream {
     /// Records `event` after all work enqueued so far.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
-    /// error.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream. Errors of the driver.
     #[doc(alias("cuEventRecord", "cudaEventRecord", "hipEventRecord"))]
     pub fn record(&self, event: &Event) -> Result<()> {
         self.check_not_recording("Stream::record")?;
@@ -286,8 +290,7 @@ impl Stream {
     /// Makes later work wait for an event's last record.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
-    /// error.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream. Errors of the driver.
     #[doc(alias("cuStreamWaitEvent", "cudaStreamWaitEvent", "hipStreamWaitEvent"))]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.check_not_recording("Stream::wait_event")?;
@@ -301,14 +304,15 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a kernel or a buffer of another device, a launch without threads, or an
     /// argument of 0 bytes; [`ErrorKind::Unsupported`] on a recording stream of a device without
-    /// [`Feature::GraphKernels`]; otherwise the driver's error.
+    /// [`Feature::GraphKernels`]. Errors of the driver.
     ///
     /// # Safety
-    /// Number, types and layouts of `args` must match the kernel's parameters, and the kernel may only access memory
-    /// that is valid until it has completed; in a graph, until the graph is destroyed and its last launch has
-    /// completed. A buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument
-    /// of a surface or texture. The kernel must not write memory that was imported read-only
-    /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
+    /// * Number, types and layouts of `args` must match the kernel's parameters.
+    /// * All memory that the kernel accesses must be valid until the kernel has completed. For a recorded kernel, it
+    ///   must be valid until the graph is destroyed and its last launch has completed. A buffer argument keeps its
+    ///   mapping alive. The arguments of addresses, surfaces and textures keep nothing alive.
+    /// * The kernel must not write memory that was imported read-only
+    ///   ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
     #[doc(alias("cuLaunchKernel", "cudaLaunchKernel", "hipModuleLaunchKernel", "hipLaunchKernel"))]
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
@@ -344,9 +348,10 @@ impl Stream {
         }
     }
 
-    /// Records that work on this stream uses a buffer, where the library cannot detect it: a kernel that gets its
-    /// address, or work that another library enqueues on [`Stream::as_raw`]. After a drop, the buffer is unmapped once
-    /// all work enqueued until the drop has completed. May be called before or after the work is enqueued.
+    /// Records that work on this stream uses a buffer. Call it for uses that the library cannot detect: a kernel that
+    /// gets the buffer's address, or work that another library enqueues on [`Stream::as_raw`]. A dropped buffer is
+    /// unmapped once all work enqueued before the drop has completed. May be called before or after the work is
+    /// enqueued.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a buffer of another device.
@@ -357,8 +362,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Destroys the stream, unless the application owns it, and returns the driver's error. Pending work defers this
-    /// until it has completed. Work already enqueued still runs.
+    /// Destroys the stream, unless the application owns it, and returns the driver's error. Pending work still runs,
+    /// and defers the destruction until it has completed.
     ///
     /// # Errors
     /// The driver's error. The object is consumed in either case.
@@ -388,7 +393,7 @@ impl Stream {
     }
 }
 
-/// A marker in a stream's work that other streams can wait for and the host can query.
+/// A marker in a stream's work. Other streams can wait for it, and the host can query it.
 #[doc(alias("CUevent", "cudaEvent_t", "hipEvent_t", "cuEventDestroy", "cudaEventDestroy", "hipEventDestroy"))]
 #[derive(Debug)]
 pub struct Event {
@@ -408,11 +413,11 @@ impl Event {
         self.raw
     }
 
-    /// `true` if all work before the last [`Stream::record`](super::Stream::record) has completed; `true` if it was
+    /// `true` if all work before the last [`Stream::record`](super::Stream::record) has completed, or if the event was
     /// never recorded. Does not block.
     ///
     /// # Errors
-    /// [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
+    /// [`ErrorKind::System`](crate::ErrorKind::System) in a forked process. Errors of the driver.
     #[doc(alias("cuEventQuery", "cudaEventQuery", "hipEventQuery"))]
     pub fn is_complete(&self) -> Result<bool> {
         let device = &self.owned.device;
@@ -447,17 +452,17 @@ unsafe extern "C" fn run(data: *mut c_void) {
 }
 
 impl Stream {
-    /// Calls `function` on a driver thread in stream order: after all work enqueued before, and before work enqueued
-    /// later (`cuLaunchHostFunc`).
+    /// Calls `function` on a driver thread, in stream order (`cuLaunchHostFunc`).
     ///
-    /// The function must not call a GPU API and must not wait for other work: drivers may serialise the functions of
-    /// independent streams, so a waiting one can deadlock the process. If the device is closed first, the function is
-    /// neither called nor dropped. A panic is caught and returned by the next [`Stream::synchronize`].
+    /// The function must not call a GPU API and must not wait for other work. Drivers may serialise the functions of
+    /// independent streams, so a waiting function can deadlock the process. If the device is closed before the call,
+    /// the function is neither called nor dropped. A panic is caught, and the next [`Stream::synchronize`] returns it
+    /// as an error.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where host functions are not supported;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a recording stream, because the function is
-    /// called once; otherwise the driver's error.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a recording stream, because a graph runs
+    /// repeatedly and the function can be called once. Errors of the driver.
     #[doc(alias(
         "cuLaunchHostFunc",
         "cudaLaunchHostFunc",
@@ -492,11 +497,11 @@ impl Stream {
     /// Signals semaphores after all work enqueued before has completed (`cuSignalExternalSemaphoresAsync`).
     ///
     /// Does not allocate for up to 8 signals; for a batch that is signalled repeatedly, a
-    /// [`SignalBatch`](crate::SignalBatch) is faster. The application must order threads that signal one timeline; otherwise
-    /// its values may arrive out of order.
+    /// [`SignalBatch`](crate::SignalBatch) is faster. If several threads signal one timeline, the application must
+    /// order them, or its values may arrive out of order.
     ///
     /// NVIDIA's programming guide requires that the wait for this signal is issued in the exporting API (Vulkan,
-    /// Direct3D), after this call. The library cannot check that. In the conformance suite streams also wait for
+    /// Direct3D), after this call. The library cannot check this order. In the conformance suite, streams also wait for
     /// signals of their own device.
     ///
     /// Drivers may let a signal overtake a fill. Backends prevent this for [`Stream::fill`] and [`Stream::fill_u32`],
@@ -505,8 +510,8 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
-    /// same [`ExternalSemaphore`](crate::ExternalSemaphore) (in a graph: when it is launched). Otherwise the driver's
-    /// error. After an error nothing is enqueued.
+    /// same [`ExternalSemaphore`](crate::ExternalSemaphore) (in a graph: when it is launched). Errors of the driver.
+    /// After an error nothing is enqueued.
     #[doc(alias(
         "cuSignalExternalSemaphoresAsync",
         "cudaSignalExternalSemaphoresAsync",
@@ -528,7 +533,7 @@ impl Stream {
         User { operation, device: self.device(), slot: self.slot() }
     }
 
-    /// The common case, without copies: the overhead is comparable to that of the driver binding.
+    /// The common case of one signal, without copies. It costs about as much as a call of the driver's binding.
     #[inline(always)]
     fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
         let previous = signal.begin(self.user(SIGNAL))?;
@@ -557,7 +562,7 @@ impl Stream {
         // SAFETY: as in `signal_one`, for each of them.
         let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
         if enqueued.is_err() {
-            // In reverse order, for a semaphore that is in the batch twice. Signals that were not begun have no
+            // In reverse order, because a semaphore may be in the batch twice. A signal that was not begun has no
             // previous value.
             for (signal, previous) in signals.iter().zip(&previous).rev() {
                 signal.undo(*previous);
@@ -569,16 +574,16 @@ impl Stream {
     /// Makes later work wait for semaphores (`cuWaitExternalSemaphoresAsync`).
     ///
     /// NVIDIA's programming guide requires that the signal is issued in the exporting API (Vulkan, Direct3D), before
-    /// this call. The library cannot check that. The conformance suite also enqueues waits first;
+    /// this call. The library cannot check this order. The conformance suite also enqueues waits before their signals.
     /// [`Timeline`](crate::Timeline) describes which other work such a wait may block.
     ///
-    /// Does not allocate for up to 8 waits; for a batch that is waited for repeatedly, a [`WaitBatch`](crate::WaitBatch)
-    /// is faster. The wait itself has no timeout (except for keyed mutexes); bound it with
-    /// [`Stream::synchronize_timeout`].
+    /// Does not allocate for up to 8 waits; for a batch that is waited for repeatedly, a
+    /// [`WaitBatch`](crate::WaitBatch) is faster. The wait itself has no timeout (except for keyed mutexes); bound it
+    /// with [`Stream::synchronize_timeout`].
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
-    /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
+    /// device, or parameters of the wrong type. Errors of the driver. After an error nothing is enqueued.
     #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
@@ -612,9 +617,9 @@ impl Stream {
     }
 }
 
-/// Most timelines that are remembered: those of the last waits.
+/// Maximum number of recorded timelines: those of the last waits.
 const MOST: usize = 4;
-/// Longest description of an exporter's timeline, bytes.
+/// Maximum length of the description of an exporter's timeline, in bytes.
 const LONGEST_NAME: usize = 80;
 
 /// The last waits of a stream. Keeps no timeline alive, and does not allocate.
@@ -670,7 +675,7 @@ impl Awaited {
     }
 }
 
-/// Text that ends at its greatest length.
+/// Text that is truncated at a maximum length.
 struct Bounded(String);
 
 impl Write for Bounded {

@@ -95,7 +95,7 @@ impl MappedMipmappedArray {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist or the image was
-    /// mapped without [`ArrayUsage::SURFACE_LOAD_STORE`]; otherwise the driver's error.
+    /// mapped without [`ArrayUsage::SURFACE_LOAD_STORE`]. Errors of the driver.
     #[doc(alias("cuSurfObjectCreate", "cudaCreateSurfaceObject", "hipCreateSurfaceObject"))]
     pub fn surface(&self, level: u32) -> Result<Surface> {
         const OPERATION: &str = "MappedMipmappedArray::surface";
@@ -125,8 +125,8 @@ impl MappedMipmappedArray {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a description without normalized
-    /// coordinates, which only [`MappedMipmappedArray::texture_of_level`] supports, or as there; otherwise the driver's
-    /// error.
+    /// coordinates, which only [`MappedMipmappedArray::texture_of_level`] supports. Other errors as for
+    /// [`MappedMipmappedArray::texture_of_level`].
     #[doc(alias("cuTexObjectCreate", "cudaCreateTextureObject", "hipTexObjectCreate", "hipCreateTextureObject"))]
     pub fn texture(&self, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture";
@@ -144,7 +144,7 @@ impl MappedMipmappedArray {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist, or for a
     /// description that is invalid for the format: linear filters of integers, normalized or sRGB reads of 32-bit
-    /// channels; otherwise the driver's error.
+    /// channels. Errors of the driver.
     #[doc(alias("cuTexObjectCreate", "cudaCreateTextureObject", "hipTexObjectCreate", "hipCreateTextureObject"))]
     pub fn texture_of_level(&self, level: u32, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture_of_level";

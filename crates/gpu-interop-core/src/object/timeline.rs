@@ -1,9 +1,9 @@
 //! Timelines: counters shared by streams and the exporting API, on every platform.
 //!
-//! A failed native timeline blocks streams that wait for it. The host raises the timeline to the greatest value that a stream
-//! waits for. Signals enqueued earlier on streams then set the timeline to smaller values (CUDA allows that), and waits
-//! behind them would block forever. A thread therefore raises the timeline repeatedly until all enqueued work has completed
-//! ([`Raiser`]).
+//! A failed native timeline blocks streams that wait for it. The host releases them: it raises the timeline to the
+//! greatest value that a stream waits for. With CUDA, signals enqueued earlier may then lower the timeline again, so
+//! that later waits block forever. A thread ([`Raiser`]) therefore raises the timeline repeatedly until all enqueued
+//! work has completed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,48 +42,58 @@ impl Path {
 
 /// A monotonic counter shared by the streams of a device and an exporting API.
 ///
-/// Created from the exporter's timeline, such as a `VkSemaphore` of gpu-interop-vulkan. The compute driver imports it
-/// where it supports such timelines ([`TimelineStrategy::Native`]); elsewhere, as with HIP on Linux, a host thread
-/// transfers the values ([`TimelineStrategy::HostBridge`]), and the exporter's timeline need not be exportable. Both
-/// strategies order memory accesses: a side that observes a value also observes the writes that the other side made
-/// before it signalled the value. The application must fulfil further requirements of the exporting API (in Vulkan,
-/// release and acquire of ownership).
+/// Created from the exporter's timeline, such as a `VkSemaphore` of gpu-interop-vulkan. A compute driver that supports
+/// such timelines imports it ([`TimelineStrategy::Native`]). With other drivers, such as HIP on Linux, a host thread
+/// transfers the values ([`TimelineStrategy::HostBridge`]); the exporter's timeline need not be exportable then.
 ///
-/// **Use one timeline for each direction if more than one frame is in flight**: one that the exporter signals and
-/// streams wait for, and one that streams signal and the exporter waits for. A counter that both sides signal requires
-/// strict alternation. With several frames in flight a later value of one side overtakes an earlier one of the other,
-/// and a wait for the earlier one ends before the pixels are written. A waiting Vulkan queue blocks all later
-/// submissions: submit work that waits for a stream as late as possible, or on another queue
-/// (`examples/frames_in_flight.rs`). The application must order signals of one timeline from several threads. A signal
-/// of a value that the timeline has passed is an error ([`ErrorKind::Overtaken`], see [`Stream::signal_timeline`]).
+/// Both strategies order memory accesses: a side that observes a value also observes the writes that the other side
+/// made before it signalled the value. The application must fulfil further requirements of the exporting API, such as
+/// release and acquire of ownership in Vulkan.
+///
+/// **Use one timeline for each direction if more than one frame is in flight.** The exporter signals the first
+/// timeline, and streams wait for it. Streams signal the second timeline, and the exporter waits for it. If both sides
+/// signal one timeline, they must alternate strictly. With several frames in flight, a later value of one side
+/// overtakes an earlier value of the other side, and a wait for the earlier value ends before the pixels are written.
+///
+/// A waiting Vulkan queue blocks all later submissions. Submit work that waits for a stream as late as possible, or on
+/// another queue (`examples/frames_in_flight.rs`). If several threads signal one timeline, the application must order
+/// their signals. A signal of a value that the timeline has passed is an error ([`ErrorKind::Overtaken`], see
+/// [`Stream::signal_timeline`]).
 ///
 /// # Presentation
-/// A presentation waits for a *binary* semaphore, and Vulkan requires that everything on which its signal depends has been
-/// submitted by then, also waits of earlier submissions on the queue (VUID-vkQueueSubmit-pWaitSemaphores-03238). A value that
-/// a stream signals over a bridge counts as submitted only once it is reached. Call [`before_present`](Self::before_present)
-/// before the submission that waits for it.
+/// A presentation waits for a *binary* semaphore. Vulkan requires that everything on which the semaphore's signal
+/// depends has been submitted before that wait, including signals for which earlier submissions on the queue wait
+/// (VUID-vkQueueSubmit-pWaitSemaphores-03238). A value that a stream signals over a bridge counts as submitted only
+/// once the timeline has reached it. Call [`before_present`](Self::before_present) before the submission that waits for
+/// the value.
 ///
 /// # Waits before their signals
-/// A stream may wait before the signal is enqueued, but a driver may block other work meanwhile. Measured with CUDA
-/// (driver 580):
+/// A stream may wait before the signal is enqueued, but a pending wait may block other work in the driver. Measured
+/// with CUDA (driver 580):
 /// * Streams share hardware queues: 8, or up to 32 with the environment variable `CUDA_DEVICE_MAX_CONNECTIONS`. A wait
-///   blocks all streams on the same queue, so streams that wait for each other's later work require a queue each.
-/// * Importing semaphores and loading modules may block until the pending waits of all streams of the GPU in this
-///   process are satisfied, and block calls of other threads meanwhile. Do this while no wait depends on a signal of
-///   such a thread. Objects dropped meanwhile are retained (see the crate documentation).
+///   blocks all streams on the same queue. Streams that wait for each other's later work therefore need separate
+///   queues.
+/// * Importing a semaphore and loading a module may block until the pending waits of all streams of the GPU in this
+///   process are satisfied. Such a call also blocks calls of other threads. Import and load while no pending wait
+///   depends on a signal from one of these threads. Objects dropped while a wait is pending are retained (see the crate
+///   documentation).
 ///
+/// # Threads and lifetime
 /// All methods may be called from any thread. Dropping a timeline does not wait: enqueued work stays valid and keeps
-/// the exporter's timeline alive. Over a bridge, or after a failure of the timeline, a thread may use the exporter
-/// until that work has completed, and briefly after the exporter's last timeline is dropped. Closing the device, by
-/// dropping its last object, waits for that thread; objects that the exporter uses, such as its `VkDevice`, must live
-/// that long, or be owned by the exporter.
+/// the exporter's timeline alive.
 ///
-/// A lost device (for example after a kernel accessed an invalid address) signals nothing any more. Over a bridge its
-/// timelines fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has detected the
-/// loss on any stream; natively it is not detected, and the exporter must bound its waits.
+/// Over a bridge, or after a failure of the timeline, a thread may call the exporter until the enqueued work has
+/// completed, and briefly after the exporter's last timeline is dropped. Dropping the last object of the device closes
+/// the device and waits for this thread. Objects that the exporter uses, such as its `VkDevice`, must be owned by the
+/// exporter or live until the device is closed.
 ///
-/// Once closing the device has released a pending wait over a bridge, later signals over bridges are discarded: the
-/// streams then run without the data, also those that wait for a released stream by an event.
+/// # Lost and closed devices
+/// A lost device signals nothing, for example after a kernel accessed an invalid address. Over a bridge, its timelines
+/// fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has detected the loss on
+/// any stream. Native timelines do not detect the loss, so the exporter must bound its waits.
+///
+/// Closing a device releases waits over bridges that are still pending. It then discards later signals over bridges,
+/// because released streams run without the data, and so do streams that wait for a released stream by an event.
 ///
 /// [`Stream::signal_timeline`]: crate::Stream::signal_timeline
 /// [`Stream::synchronize`]: crate::Stream::synchronize
@@ -92,20 +102,20 @@ impl Path {
 #[derive(Debug)]
 pub struct Timeline {
     side: Arc<BridgedTimeline>,
-    /// Dropped before the device, which waits for its bridges when it is closed.
+    /// Dropped before the device: closing the device waits for its bridges.
     path: Path,
-    /// That of the exporter.
+    /// The exporter's side of the timeline.
     max_difference: u64,
     device: Arc<DeviceInner>,
 }
 
 impl Timeline {
-    /// Shares `exporter`'s timeline with the streams of `device`, by the fastest supported strategy or the one set by
-    /// the environment variable `GPU_INTEROP_TIMELINE`.
+    /// Shares `exporter`'s timeline with the streams of `device`. Uses the strategy set by the environment variable
+    /// `GPU_INTEROP_TIMELINE`, or the fastest supported strategy without the variable.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where no strategy, or the one set by the environment, is supported;
-    /// [`ErrorKind::InvalidArgument`] for an unknown strategy in the environment; otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`] if the set strategy, or every strategy without the variable, is unsupported.
+    /// [`ErrorKind::InvalidArgument`] for an unknown strategy in the variable. Errors of the driver.
     pub fn new(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Result<Self> {
         if let Some(strategy) = TimelineStrategy::from_environment()? {
             return Self::with_strategy(device, exporter, strategy)
@@ -131,7 +141,7 @@ impl Timeline {
     /// Shares `exporter`'s timeline with the streams of `device` by this strategy, regardless of the environment.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the strategy is not supported; otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`] where the strategy is not supported. Errors of the driver.
     pub fn with_strategy(
         device: &Device,
         exporter: Arc<dyn ExporterTimeline>,
@@ -173,20 +183,22 @@ impl Timeline {
     /// Returns the exporter's current value. Does not block.
     ///
     /// # Errors
-    /// The failure of the timeline, if any; [`ErrorKind::Overtaken`] if the value is smaller than one observed before;
-    /// [`ErrorKind::System`] in a forked process; otherwise the exporter's error. The end of a process watched by
-    /// [`Timeline::watch_process`] is an error of [`Timeline::is_reached`] and the waits: the value stays valid.
+    /// The failure of the timeline, if any. [`ErrorKind::Overtaken`] if the value is smaller than an observed one.
+    /// [`ErrorKind::System`] in a forked process. Errors of the exporter.
+    ///
+    /// The end of a process watched by [`Timeline::watch_process`] is not an error of this method, because the value
+    /// stays valid. It is an error of [`Timeline::is_reached`] and of waits.
     #[doc(alias = "vkGetSemaphoreCounterValue")]
     pub fn value(&self) -> Result<u64> {
         self.device.check_process("Timeline::value")?;
         self.checked(self.side.value())
     }
 
-    /// `true` if the timeline is at least `value`. Does not block, and makes every check of [`Timeline::wait`]: for futures
+    /// `true` if the timeline is at least `value`. Does not block. Makes every check of [`Timeline::wait`], for futures
     /// and other waits that poll.
     ///
     /// # Errors
-    /// Those of [`Timeline::wait`], but for the timeout.
+    /// As [`Timeline::wait`], except for the timeout.
     pub fn is_reached(&self, value: u64) -> Result<bool> {
         self.device.check_process("Timeline::is_reached")?;
         if self.checked(self.side.value())? >= value {
@@ -205,9 +217,9 @@ impl Timeline {
     /// Blocks until the timeline is at least `value`.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the value
-    /// is smaller than one observed before. [`ErrorKind::Cancelled`] if the process watched by
-    /// [`Timeline::watch_process`] has ended; [`ErrorKind::System`] in a forked process; otherwise the exporter's error.
+    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead of the
+    /// timeout, if the value is smaller than an observed one. [`ErrorKind::Cancelled`] if the process watched by
+    /// [`Timeline::watch_process`] has ended. [`ErrorKind::System`] in a forked process. Errors of the exporter.
     #[doc(alias = "vkWaitSemaphores")]
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// Longest delay until the end of a watched process is detected.
@@ -232,12 +244,13 @@ impl Timeline {
         }
     }
 
-    /// Makes `value`, whose signal a stream has enqueued, safe for a Vulkan queue that waits for it and then signals a binary
-    /// semaphore, such as the one that `vkQueuePresentKHR` waits for. Call it before the submission that waits for the value.
+    /// Prepares a Vulkan submission that waits for `value` before the queue signals a binary semaphore, such as the
+    /// semaphore of `vkQueuePresentKHR`. Call it after a stream has enqueued the signal of `value`, and before that
+    /// submission.
     ///
-    /// With [`TimelineStrategy::Native`] this does nothing: the driver has the signal. Over a bridge, it blocks until the
-    /// timeline is at least `value`, because the host signals the exporter's timeline only then. With several frames in
-    /// flight, the value is usually reached by the time of the presentation.
+    /// With [`TimelineStrategy::Native`] this does nothing: the signal is enqueued in the driver. Over a bridge, it
+    /// blocks until the timeline is at least `value`, because only then the host signals the exporter's timeline. With
+    /// several frames in flight, the timeline has usually reached the value before the presentation.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -252,7 +265,7 @@ impl Timeline {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait); none with [`TimelineStrategy::Native`].
+    /// As [`wait`](Self::wait) over a bridge. Never fails with [`TimelineStrategy::Native`].
     #[doc(alias = "vkQueuePresentKHR")]
     pub fn before_present(&self, value: u64, timeout: Duration) -> Result<()> {
         match self.path {
@@ -261,7 +274,7 @@ impl Timeline {
         }
     }
 
-    /// Converts the result of a host wait: a timeout may have the cause that the timeline decreased.
+    /// Converts the result of a host wait. A timeout becomes [`ErrorKind::Overtaken`] if the timeline has decreased.
     fn waited(&self, value: u64, waited: Result<()>) -> Result<()> {
         match waited {
             Ok(()) => {
@@ -276,8 +289,8 @@ impl Timeline {
     /// Raises the timeline to `value` from the host, immediately.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if `value` is not greater than the current one and every one signalled through
-    /// this object; the failure of the timeline, if any; otherwise the exporter's error.
+    /// [`ErrorKind::InvalidArgument`] unless `value` is greater than the current value and than every value signalled
+    /// through this object. The failure of the timeline, if any. Errors of the exporter.
     #[doc(alias = "vkSignalSemaphore")]
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "Timeline::signal";
@@ -288,15 +301,16 @@ impl Timeline {
         }))
     }
 
-    /// Fails the timeline once process `id`, which signals it, has ended: host waits ([`Timeline::wait`]) return an
-    /// error, and pending stream waits over a bridge are released, which their next synchronisation reports. A killed
-    /// process signals nothing any more, and drivers do not report it.
+    /// Fails the timeline once process `id` has ended, for a process that signals the timeline. Drivers do not report
+    /// the end of a process. Once the timeline has failed, host waits ([`Timeline::wait`]) return an
+    /// error. Pending stream waits over a bridge are released, and the next synchronisation of their streams returns
+    /// the error.
     ///
-    /// Call it before any host wait: a host wait that has begun is not affected and continues until its own timeout.
-    /// Stream waits may be pending.
+    /// Call it before any host wait: an earlier host wait is not affected and continues until its own timeout. Stream
+    /// waits may be pending.
     ///
-    /// With [`TimelineStrategy::Native`] the process is not checked while only streams wait: use [`Timeline::abandon`],
-    /// or wait on the host, too.
+    /// With [`TimelineStrategy::Native`], only host waits and [`Timeline::is_reached`] check the process. If only
+    /// streams wait, use [`Timeline::abandon`], or also wait on the host.
     ///
     /// # Errors
     /// [`ErrorKind::System`] if the process does not exist, [`ErrorKind::InvalidArgument`] if a process is watched
@@ -305,25 +319,26 @@ impl Timeline {
         self.device.check_process("Timeline::watch_process")?;
         self.checked(self.side.watch_process(id))?;
         if let Path::HostBridge(bridge) = &self.path {
-            // The bridge may be in a long sleep, without the check of a process.
+            // The bridge may be in a long sleep that it began without a process to check.
             bridge.wake();
         }
         Ok(())
     }
 
-    /// Abandons the timeline, because it will not be signalled any more: pending stream waits are released, and later
-    /// uses return an error with `reason`. Released streams continue without the data that they waited for. A
-    /// [`Timeline::wait`] that has begun continues until its own timeout.
+    /// Fails a timeline that will not be signalled any more. Pending stream waits are released, and later uses return
+    /// an error with `reason`. Released streams continue without the data that they waited for. A [`Timeline::wait`]
+    /// that has begun continues until its own timeout.
     ///
-    /// With [`TimelineStrategy::Native`] waits are released by raising the exporter's timeline to the greatest value
-    /// that a stream waits for. Earlier signals of streams may lower it again, so a thread raises it repeatedly until
-    /// all enqueued work has completed, and keeps the exporter's timeline alive that long; closing the device ends it.
+    /// With [`TimelineStrategy::Native`], the host releases waits: it raises the exporter's timeline to the greatest
+    /// value that a stream waits for. Enqueued signals of streams may lower the timeline again. A thread therefore
+    /// raises it repeatedly, and keeps the exporter's timeline alive, until all enqueued work has completed or the
+    /// device is closed.
     ///
     /// # Errors
-    /// The exporter's error: native waits cannot be released without the exporter. [`ErrorKind::Overtaken`] if it cannot
-    /// be raised yet, because pending work of the exporter may signal a greater value first: that work, or the thread
-    /// once it has executed, releases the waits. [`ErrorKind::System`] if the process cannot start another thread. The
-    /// call may be repeated.
+    /// Errors of the exporter: native waits cannot be released without it. [`ErrorKind::Overtaken`] if the exporter
+    /// cannot raise the timeline yet, because its pending work may signal a greater value first. The waits are then
+    /// released by this work, or by the thread after the work has executed. [`ErrorKind::System`] if the process cannot
+    /// start another thread. The call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
         self.device.check_process("Timeline::abandon")?;
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
@@ -353,7 +368,7 @@ impl Timeline {
         result.map_err(|error| self.device.decorate(error))
     }
 
-    /// Records a value that is about to be signalled. Returns the last one, for [`Timeline::undo_signal`].
+    /// Records a value that is about to be signalled. Returns the last recorded value, for [`Timeline::undo_signal`].
     fn begin_signal(&self, operation: &'static str, value: u64) -> Result<u64> {
         let last = self.side.last_signalled.load(Ordering::Relaxed);
         if value <= last {
@@ -365,8 +380,8 @@ impl Timeline {
         Ok(last)
     }
 
-    /// Rejects values that the exporter's timeline must not be waited for, and to which it could not be raised to release
-    /// the wait.
+    /// Rejects values for which the exporter does not allow a wait. The host could not raise the timeline to such a
+    /// value to release the wait.
     #[inline]
     fn check_difference(&self, value: u64) -> Result<()> {
         // The current value is at least 0.
@@ -403,7 +418,8 @@ fn allows_bridge(kind: ErrorKind) -> bool {
     )
 }
 
-/// Current value of the exporter, in the process that opened the device, so that a broken exporter is detected at creation and not by a stream's wait.
+/// Current value of the exporter, in the process that opened the device. Read at creation, so that a broken exporter is
+/// detected before a stream waits.
 fn value_of(device: &Device, exporter: &dyn ExporterTimeline) -> Result<u64> {
     device.inner.check_process(NEW)?;
     exporter.value().map_err(|error| device.inner.decorate(error))
@@ -435,8 +451,8 @@ fn bridge(device: &Device, exporter: &dyn ExporterTimeline) -> Result<Bridge> {
 }
 
 impl Device {
-    /// Support of timelines exported as the platform's usual handle kind: the choice of [`Timeline::new`] without the
-    /// environment.
+    /// Support of timelines that are exported as the platform's usual handle kind. Without the environment variable, it
+    /// decides the strategy of [`Timeline::new`].
     #[must_use]
     pub fn timeline_support(&self) -> Support {
         use crate::handle::SemaphoreHandleKind::{TimelineFd, TimelineWin32};
@@ -449,10 +465,10 @@ impl Stream {
     /// has no timeout; bound it with [`Stream::synchronize_timeout`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value further above the current one than the
-    /// exporter allows ([`ExporterTimeline::max_difference`]); the failure of the timeline, if any;
-    /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value has been
-    /// reached: wait for it on the host first ([`Timeline::wait`]). Otherwise the driver's error. After an error
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value further above the current one than
+    /// the exporter allows ([`ExporterTimeline::max_difference`]). The failure of the timeline, if any.
+    /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the timeline has
+    /// reached the value: wait for it on the host first ([`Timeline::wait`]). Errors of the driver. After an error
     /// nothing is enqueued.
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
@@ -476,21 +492,21 @@ impl Stream {
 
     /// Raises a timeline to `value` after all work enqueued before has completed.
     ///
-    /// The value must be greater than the timeline's value at that time; the application must order the signals. It is
-    /// compared with values signalled through the same [`Timeline`], but not with later signals of the exporter,
-    /// another process or another `Timeline`, which would require a call of the exporter for every signal. If such a
-    /// signal has passed the value:
-    /// * Over a bridge the timeline keeps its value, and the stream's next synchronisation after the transfer fails
-    ///   with [`ErrorKind::Overtaken`].
-    /// * Natively it depends on the driver. CUDA **lowers** the timeline to `value`, so later waits for values already
-    ///   reached block again. [`Stream::synchronize_timeout`] then times out, and [`Timeline::value`] and
-    ///   [`Timeline::wait`] return [`ErrorKind::Overtaken`] if one of them observed the greater value. With the host
-    ///   backend the timeline keeps its value, and the stream's next synchronisation fails.
+    /// The value must be greater than the timeline's value when the signal executes; the application must order the
+    /// signals. The library compares the value with earlier signals through the same [`Timeline`]. It does not compare
+    /// it with later signals of the exporter, another process or another `Timeline`, because that would require a call
+    /// of the exporter for every signal. If such a signal has passed the value, the result depends on the strategy:
+    /// * Over a bridge, the timeline keeps its value. The stream's next synchronisation after the transfer fails with
+    ///   [`ErrorKind::Overtaken`].
+    /// * Natively with CUDA, the driver **lowers** the timeline to `value`, so later waits for values already reached
+    ///   block again. [`Stream::synchronize_timeout`] then times out. [`Timeline::value`] and [`Timeline::wait`] return
+    ///   [`ErrorKind::Overtaken`] if one of them observed the greater value.
+    /// * Natively with the host backend, the timeline keeps its value, and the stream's next synchronisation fails.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than the last one
-    /// signalled through the same [`Timeline`] and the exporter's value at its creation; the failure of the timeline,
-    /// if any; otherwise the driver's error. After an error nothing is enqueued.
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device. [`ErrorKind::InvalidArgument`] unless the value
+    /// is greater than the exporter's value when the [`Timeline`] was created, and than the last value signalled
+    /// through it. The failure of the timeline, if any. Errors of the driver. After an error nothing is enqueued.
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Overtaken`]: crate::ErrorKind::Overtaken
@@ -512,7 +528,7 @@ impl Stream {
                     timeline.undo_signal(last);
                 }
                 if timeline.side.has_failed() {
-                    // A concurrent release may have missed this signal, which lowers the timeline.
+                    // A concurrent release may have missed this signal, and the signal lowers the timeline.
                     timeline.release_waits_or_log();
                 }
                 signalled
@@ -601,7 +617,7 @@ impl Stream {
     }
 }
 
-/// Ticket number for 32-bit words, which it always fits.
+/// Ticket number for a 32-bit word. Every ticket number fits.
 fn low(ticket: &Ticket) -> u32 {
     u32::try_from(ticket.number()).unwrap_or(u32::MAX)
 }
@@ -652,7 +668,7 @@ impl Raiser {
         let (lifetimes, raw) = (device.lifetimes.clone(), device.raw.clone());
         device.lifetimes.raisers.spawn("gpu-interop raiser", move || {
             this.run(&side, &lifetimes, &*raw);
-            // The destructor is application code and may close the device, which waits for this thread.
+            // The destructor is application code and may close the device. Closing waits for this thread.
             without_driver_calls(move || drop(side));
         })?;
         state.running = true;

@@ -15,9 +15,10 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap in
-    /// device addresses or in one import, or memory of another device; otherwise the driver's error. Overlap between
-    /// two imports of the same memory, or between an import and its original allocation, cannot be detected: the copied
-    /// data is then undefined.
+    /// device addresses or in one import, or memory of another device. Errors of the driver.
+    ///
+    /// The library cannot detect an overlap between two imports of the same memory, or between an import and its
+    /// original allocation. The copied data is then undefined.
     #[doc(alias("cuMemcpyDtoDAsync", "cuMemcpyAsync", "cudaMemcpyAsync", "hipMemcpyDtoDAsync", "hipMemcpyAsync"))]
     pub fn copy<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: impl Into<BufferSlice<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy";
@@ -39,15 +40,15 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
-    /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
+    /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process. Errors of the driver.
     #[doc(alias("cuMemcpyDtoH", "cudaMemcpy", "hipMemcpyDtoH", "hipMemcpy"))]
     pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
         let src = src.into();
         self.check_not_recording("Stream::read")?;
         self.device().check_process("Stream::read")?;
         self.enter("Stream::read", src, dst.len() as u64)?;
-        // SAFETY: `dst` has the size of the range and outlives the copy: it is borrowed until this returns, and
-        // `finish` returns, also with an error, only when the stream is idle.
+        // SAFETY: `dst` has the size of the range and is borrowed until this returns. It outlives the copy, because
+        // `finish` waits until the stream is idle, even if it returns an error.
         self.call(|device, stream| unsafe { device.copy_to_host(stream, dst.as_mut_ptr(), src.ptr, src.size) })?;
         self.finish()
     }
@@ -70,12 +71,12 @@ impl Stream {
     /// Copies device memory to the host, asynchronously.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
-    /// driver's error.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device. Errors of the
+    /// driver.
     ///
     /// # Safety
-    /// `dst` must be valid for writes of the slice's size, and not be accessed otherwise, until the copy has
-    /// completed; in a graph, until the graph is destroyed and its last launch has completed.
+    /// `dst` must be valid for writes of the slice's size, and must not be accessed by other code, until the copy has
+    /// completed. For a recorded copy, this holds until the graph is destroyed and its last launch has completed.
     #[doc(alias("cuMemcpyDtoHAsync", "cudaMemcpyAsync", "hipMemcpyDtoHAsync"))]
     pub unsafe fn read_async<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: *mut u8) -> Result<()> {
         let src = src.into();
@@ -90,8 +91,8 @@ impl Stream {
     /// As for [`Stream::read_async`].
     ///
     /// # Safety
-    /// `src` must be valid for reads of the slice's size, and not be written, until the copy has completed; in a
-    /// graph, until the graph is destroyed and its last launch has completed.
+    /// `src` must be valid for reads of the slice's size, and must not be written, until the copy has completed. For a
+    /// recorded copy, this holds until the graph is destroyed and its last launch has completed.
     #[doc(alias("cuMemcpyHtoDAsync", "cudaMemcpyAsync", "hipMemcpyHtoDAsync"))]
     pub unsafe fn write_async<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: *const u8) -> Result<()> {
         let dst = dst.into();
@@ -103,8 +104,8 @@ impl Stream {
     /// Sets every byte, asynchronously (`cuMemsetD8Async`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
-    /// driver's error.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device. Errors of the
+    /// driver.
     #[doc(alias("cuMemsetD8Async", "cudaMemsetAsync", "hipMemsetD8Async", "hipMemsetAsync"))]
     pub fn fill<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
         let dst = dst.into();
@@ -117,7 +118,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address or
-    /// size that is not a multiple of 4; otherwise the driver's error.
+    /// size that is not a multiple of 4. Errors of the driver.
     #[doc(alias("cuMemsetD32Async", "hipMemsetD32Async"))]
     pub fn fill_u32<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         const OPERATION: &str = "Stream::fill_u32";
@@ -136,9 +137,9 @@ impl Stream {
     /// Makes later work wait until a 32-bit word in device memory satisfies a condition (`cuStreamWaitValue32`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams, or graphs on a recording stream, lack
-    /// the feature; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes long,
-    /// 4-byte aligned, and of this device; otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if streams lack the feature, or graphs do (on a
+    /// recording stream); [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes
+    /// long, 4-byte aligned, and of this device. Errors of the driver.
     #[doc(alias("cuStreamWaitValue32", "hipStreamWaitValue32"))]
     pub fn wait_value_u32<'a>(
         &self,
@@ -220,7 +221,7 @@ impl Stream {
         self.enter(operation, slice, size)
     }
 
-    /// Rejects writes to read-only memory, which would fault on the GPU and destroy its context.
+    /// Rejects writes to read-only memory. Such a write would fault on the GPU and destroy its context.
     pub(super) fn check_writable(&self, operation: &'static str, slice: BufferSlice<'_>) -> Result<()> {
         if !slice.read_only {
             return Ok(());

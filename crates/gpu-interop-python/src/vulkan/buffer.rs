@@ -11,7 +11,7 @@ use super::Vulkan;
 use crate::error::{Raise, exception};
 use crate::export::{self, PyExport};
 
-/// A buffer of Vulkan with its memory, which can be exported unless it was created with ``exportable=False``.
+/// A buffer of Vulkan and its memory. The memory can be exported if the buffer was created with ``exportable=True``.
 ///
 /// Vulkan owns a new buffer: release it before another API uses it, and acquire it before Vulkan uses it again.
 #[pyclass(frozen, module = "gpu_interop.vulkan", name = "Buffer")]
@@ -54,7 +54,7 @@ impl PyBuffer {
         Ok(Self { buffer: exportable.buffer().clone(), exportable: Some(exportable) })
     }
 
-    /// A buffer on memory that was exported elsewhere. A failure leaves the handle with `export`.
+    /// Creates a buffer on exported memory. If this fails, `export` keeps its handle.
     pub(crate) fn import(py: Python<'_>, vulkan: &Vulkan, export: &PyExport, size: Option<u64>) -> PyResult<Self> {
         let options = BufferImportOptions::new(size.unwrap_or_else(|| export.bytes()), USAGE);
         let request = export.take("Context.import_buffer")?;
@@ -75,7 +75,7 @@ impl PyBuffer {
         self.buffer.size()
     }
 
-    /// Size of the memory allocation in bytes, at least that of the buffer.
+    /// Size of the memory allocation in bytes, at least the buffer's size.
     #[getter]
     fn allocation_size(&self) -> u64 {
         self.buffer.allocation_size()
@@ -99,7 +99,7 @@ impl PyBuffer {
         self.buffer.memory().as_raw()
     }
 
-    /// Exports the memory as a new handle, which outlives the buffer.
+    /// Exports the memory as a new handle. The handle may outlive the buffer.
     fn export(&self, py: Python<'_>) -> PyResult<PyExport> {
         let Some(buffer) = &self.exportable else {
             let message = "the buffer was imported, or created with exportable=False; export it where it was allocated";

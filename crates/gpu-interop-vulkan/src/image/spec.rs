@@ -26,15 +26,16 @@ pub struct ImageSpec {
     pub usage: vk::ImageUsageFlags,
     /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
-    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats;
-    /// `CUBE_COMPATIBLE`, for cube views of a square array of six layers or more; and for a three-dimensional image
-    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of it.
+    /// Creation flags in addition to the flags that [`view`](Self::view) requires:
+    /// * `MUTABLE_FORMAT`, for views of other formats;
+    /// * `CUBE_COMPATIBLE`, for cube views of a square array of six layers or more;
+    /// * `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image.
     pub flags: vk::ImageCreateFlags,
 }
 
 impl ImageSpec {
-    /// Describes an image with one level and optimal tiling, with six layers for a cube and one otherwise. `extent` is
-    /// width, height and depth, texels.
+    /// Describes an image with one level and optimal tiling. A cube has six layers, and other images have one. `extent`
+    /// is width, height and depth in texels.
     #[must_use]
     pub fn new(
         view: vk::ImageViewType,
@@ -71,7 +72,7 @@ impl ImageSpec {
         TexelFormat::from_vulkan(self.format)
     }
 
-    /// Width, height and depth of a mip level, texels. Each level halves them, rounded down, to at least 1.
+    /// Width, height and depth of a mip level in texels. Each level halves them, rounded down, to at least 1.
     pub fn level_extent(&self, level: u32) -> vk::Extent3D {
         let halve = |n: u32| n.checked_shr(level).unwrap_or(0).max(1);
         vk::Extent3D {
@@ -81,11 +82,11 @@ impl ImageSpec {
         }
     }
 
-    /// Size of one layer of a mip level with rows and slices tightly packed, bytes.
+    /// Size in bytes of one layer of a mip level with tightly packed rows and slices.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) as [`TexelFormat::from_vulkan`];
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it exceeds 64 bits.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) as for [`TexelFormat::from_vulkan`];
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the size exceeds 64 bits.
     pub fn level_size(&self, level: u32) -> Result<u64> {
         let extent = self.level_extent(level);
         [extent.width, extent.height, extent.depth]
@@ -139,7 +140,7 @@ impl ImageSpec {
             .with_usage(array_usage(self.usage)))
     }
 
-    /// Rejects memory of another image, if the request describes the exporter's image.
+    /// If the request describes the exporter's image, rejects memory of an image that differs from this one.
     pub(super) fn check_exported(
         &self,
         operation: &'static str,
@@ -240,7 +241,7 @@ setters! {
         levels: u32;
         /// Sets the tiling.
         tiling: vk::ImageTiling;
-        /// Sets the creation flags beside those of the view.
+        /// Sets the creation flags in addition to the flags that the view requires.
         flags: vk::ImageCreateFlags;
     }
 }

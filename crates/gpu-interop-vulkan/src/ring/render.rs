@@ -14,16 +14,16 @@ use crate::ownership::OwnershipTransfer;
 use crate::ring::FrameSide;
 use crate::ring::slots::Slots;
 
-/// The semaphore of Vulkan's half of a frame: a timeline, with the value that the half's first submission waits for and
-/// the value that its last one signals.
+/// The timeline semaphore of Vulkan's half of a frame, and its values. The first submission of the half waits for one
+/// value, and the last submission signals the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FrameSync {
     /// The timeline semaphore, owned by the ring.
     pub semaphore: vk::Semaphore,
-    /// The value to wait for, at all stages: the acquire executes after it.
+    /// The value to wait for, at all stages. The acquire executes after this wait.
     pub wait: u64,
-    /// The value to signal, behind the release.
+    /// The value to signal, after the release.
     pub signal: u64,
 }
 
@@ -48,19 +48,20 @@ impl FrameSync {
 
 /// Vulkan's half.
 ///
-/// [`render`](Self::render) does everything. An application that records and submits itself calls
-/// [`record_acquire`](Self::record_acquire) before and [`record_release`](Self::record_release) behind its commands, and
-/// then either [`submit_render`](Self::submit_render), or its own submission with the values of
-/// [`render_sync`](Self::render_sync) and [`assume_rendered`](Self::assume_rendered).
+/// [`render`](Self::render) does everything. An application that records its own commands:
+/// 1. calls [`record_acquire`](Self::record_acquire) before its commands;
+/// 2. calls [`record_release`](Self::record_release) after its commands;
+/// 3. submits them with [`submit_render`](Self::submit_render), or itself with the values of
+///    [`render_sync`](Self::render_sync), and then calls [`assume_rendered`](Self::assume_rendered).
 impl Frame {
-    /// Submits Vulkan's half on a context's queue, also a later one that only copies results back: waits for the half before
-    /// it, acquires the frame's memory, executes what `record` records, releases the memory, and signals. Does not block,
-    /// and does not need the returned submission.
+    /// Submits Vulkan's half on a context's queue: waits for the preceding half, acquires the frame's memory, executes
+    /// the commands of `record`, releases the memory, and signals. Also submits a later half, such as one that only
+    /// copies results back. Does not block. The returned submission may be dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn, or
-    /// the context is of another device; those of `record` and of [`HeadlessContext::submit`]. Nothing is submitted then,
-    /// and it stays Vulkan's turn.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn,
+    /// or the context is of another device. Errors of `record` and of [`HeadlessContext::submit`]. After an error,
+    /// nothing is submitted, and it stays Vulkan's turn.
     pub fn render(
         &mut self,
         context: &HeadlessContext,
@@ -78,21 +79,23 @@ impl Frame {
         Ok(submitted)
     }
 
-    /// Records the acquire of the frame's memory from the compute side: images come in `VK_IMAGE_LAYOUT_GENERAL`. For
-    /// another layout, record [`OwnedImage::record_acquire`](crate::OwnedImage::record_acquire) of each image instead.
+    /// Records the acquire of the frame's memory from the compute side. Images are then in `VK_IMAGE_LAYOUT_GENERAL`.
+    /// For another layout, record [`OwnedImage::record_acquire`](crate::OwnedImage::record_acquire) of each image
+    /// instead.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn, or
-    /// `to` names no real queue family or no stage; nothing is recorded then.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn,
+    /// or `to` names no real queue family or no stage. After an error, nothing is recorded.
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_acquire`](crate::OwnedBuffer::record_acquire), once for each of Vulkan's halves; the
-    /// commands are submitted as the half of this turn, and the ring outlives their recording.
+    /// * The contract of [`OwnedBuffer::record_acquire`](crate::OwnedBuffer::record_acquire).
+    /// * The acquire is recorded once for each of Vulkan's halves.
+    /// * The commands are submitted as the half of this turn, and the ring outlives their recording.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
         self.check("Frame::record_acquire", FrameSide::Vulkan)?;
         for buffer in self.memory().buffers() {
-            // SAFETY: the caller's promises. Between halves the compute side owns the buffer: the ring released it, as does
-            // each of Vulkan's halves.
+            // SAFETY: the caller's promises. Between halves the compute side owns the buffer, because the ring and each
+            // of Vulkan's halves release it.
             unsafe { buffer.buffer().record_acquire(commands, to) }?;
         }
         for image in self.memory().images() {
@@ -102,20 +105,21 @@ impl Frame {
         Ok(())
     }
 
-    /// Records the release of the frame's memory to the compute side, of images from `VK_IMAGE_LAYOUT_GENERAL`. For another
-    /// layout, record [`OwnedImage::record_release`](crate::OwnedImage::record_release) of each image instead.
+    /// Records the release of the frame's memory to the compute side. Images must be in `VK_IMAGE_LAYOUT_GENERAL`. For
+    /// another layout, record [`OwnedImage::record_release`](crate::OwnedImage::record_release) of each image instead.
     ///
     /// # Errors
     /// As [`record_acquire`](Self::record_acquire).
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_release`](crate::OwnedBuffer::record_release) and
-    /// [`OwnedImage::record_release`](crate::OwnedImage::record_release), once for each of Vulkan's halves, behind
-    /// [`record_acquire`](Self::record_acquire) and the half's commands.
+    /// * The contracts of [`OwnedBuffer::record_release`](crate::OwnedBuffer::record_release) and
+    ///   [`OwnedImage::record_release`](crate::OwnedImage::record_release).
+    /// * The release is recorded once for each of Vulkan's halves, after [`record_acquire`](Self::record_acquire) and
+    ///   the half's commands.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
         self.check("Frame::record_release", FrameSide::Vulkan)?;
         for buffer in self.memory().buffers() {
-            // SAFETY: the caller's promises; the family owns the buffer since the half's acquire.
+            // SAFETY: the caller's promises. The family has owned the buffer since the half's acquire.
             unsafe { buffer.buffer().record_release(commands, from) }?;
         }
         for image in self.memory().images() {
@@ -125,9 +129,9 @@ impl Frame {
         Ok(())
     }
 
-    /// The semaphore of Vulkan's half, for a submission of the application. Declare it with
-    /// [`assume_rendered`](Self::assume_rendered). If the submission, or a later one on the queue, signals a binary semaphore,
-    /// call [`before_present`](Self::before_present) first.
+    /// The semaphore of Vulkan's half, for a submission of the application. After the submission, call
+    /// [`assume_rendered`](Self::assume_rendered). If the submission, or a later one on the queue, signals a binary
+    /// semaphore, call [`before_present`](Self::before_present) first.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
@@ -138,10 +142,10 @@ impl Frame {
         Ok(FrameSync { semaphore: self.part().semaphore.as_raw(), wait, signal: wait + 1 })
     }
 
-    /// Submits Vulkan's half (`vkQueueSubmit`): waits for the half before it, executes `commands`, and signals. Does not
-    /// block. If the queue signals a binary semaphore behind it, such as for a presentation, call
-    /// [`before_present`](Self::before_present) first. The command buffers may be recorded again when the ring returns the frame of this
-    /// [`index`](Self::index) again.
+    /// Submits Vulkan's half (`vkQueueSubmit`): waits for the preceding half, executes `commands`, and signals. Does
+    /// not block. If the queue later signals a binary semaphore, such as for a presentation, call
+    /// [`before_present`](Self::before_present) first. The command buffers may be recorded again once the ring returns
+    /// a frame with the same [`index`](Self::index).
     ///
     /// ```no_run
     /// # use std::{error::Error, time::Duration};
@@ -155,11 +159,11 @@ impl Frame {
     /// # ) -> Result<(), Box<dyn Error>> {
     /// let (device, transfer) = (ring.interop().device(), OwnershipTransfer::all(family));
     /// let mut frame = ring.acquire(Duration::from_secs(1))?;
-    /// // One for each frame of the ring, of a pool with `RESET_COMMAND_BUFFER`; a further half needs another.
+    /// // One command buffer for each half of each frame, of a pool with `RESET_COMMAND_BUFFER`.
     /// let commands = command_buffers[frame.index()];
     /// let buffer = frame.memory().buffers()[0].buffer().as_raw();
-    /// // SAFETY: the command buffer is of this family, and not pending, because the ring returned its frame; the buffer was
-    /// // created with `TRANSFER_DST`; no other thread uses the queue.
+    /// // SAFETY: the command buffer is of this family, and not pending, because the ring returned its frame. The buffer
+    /// // was created with `TRANSFER_DST`. No other thread uses the queue.
     /// unsafe {
     ///     device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
     ///     frame.record_acquire(commands, transfer)?;
@@ -174,13 +178,14 @@ impl Frame {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn; the
-    /// driver's error. Nothing is submitted then, and it stays Vulkan's turn.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
+    /// Errors of the driver. After an error, nothing is submitted, and it stays Vulkan's turn.
     ///
     /// # Safety
-    /// * `queue` is a queue of the ring's device, used by no other thread meanwhile.
-    /// * `commands` are executable, of this queue's family and not pending; their objects live until they have completed.
-    /// * Together they acquire the frame's memory before they use it, and release it afterwards
+    /// * `queue` is a queue of the ring's device. No other thread uses it during this call.
+    /// * `commands` are executable, of this queue's family and not pending; their objects live until they have
+    ///   completed.
+    /// * `commands` acquire the frame's memory before they use it, and release it afterwards
     ///   ([`record_acquire`](Self::record_acquire), [`record_release`](Self::record_release)).
     #[doc(alias = "vkQueueSubmit")]
     pub unsafe fn submit_render(&mut self, queue: vk::Queue, commands: &[vk::CommandBuffer]) -> Result<()> {
@@ -199,8 +204,8 @@ impl Frame {
         let owned = &self.part().semaphore;
         owned.interop().check_process(OPERATION)?;
         let guard = SubmissionGuard::new(OPERATION, queue, [(owned, wait)], [(owned, signal)])?;
-        // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device, whose
-        // values increase.
+        // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device,
+        // whose values increase.
         let submitted = unsafe { owned.interop().device().queue_submit(queue, &[info], vk::Fence::null()) };
         submitted.checked("vkQueueSubmit").map_err(|error| error.with_device(owned.interop().identity()))?;
         guard.submitted();
@@ -214,9 +219,10 @@ impl Frame {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
     ///
     /// # Safety
-    /// The half was submitted: its first submission waits for [`FrameSync::wait`], its last one signals
-    /// [`FrameSync::signal`] behind the release of the frame's memory, and everything that
-    /// [`submit_render`](Self::submit_render) requires of queue and commands holds.
+    /// * The half was submitted.
+    /// * Its first submission waits for [`FrameSync::wait`].
+    /// * Its last submission signals [`FrameSync::signal`] after the release of the frame's memory.
+    /// * Queue and commands fulfil the contract of [`submit_render`](Self::submit_render).
     pub unsafe fn assume_rendered(&mut self) -> Result<()> {
         self.check("Frame::assume_rendered", FrameSide::Vulkan)?;
         self.advance();
@@ -238,7 +244,7 @@ impl FrameGraphs {
         Ok(Self { ring: Arc::downgrade(slots), graphs })
     }
 
-    /// The graph of each frame, by [`Frame::index`], for new values of recorded semaphores.
+    /// The graph of each frame, by [`Frame::index`]. Use it to set new values of recorded semaphores.
     #[must_use]
     pub fn graphs(&self) -> &[Graph] {
         &self.graphs
@@ -246,12 +252,12 @@ impl FrameGraphs {
 }
 
 impl Frame {
-    /// Enqueues the recorded compute half of this frame: as [`compute`](Self::compute), with one graph launch between wait
-    /// and signal.
+    /// Enqueues the recorded compute half of this frame. It works like [`compute`](Self::compute), with one graph
+    /// launch between wait and signal.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for graphs of another ring; otherwise as
-    /// [`compute`](Self::compute) and [`Graph::launch`].
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for graphs of another ring. Other
+    /// errors as for [`compute`](Self::compute) and [`Graph::launch`].
     pub fn launch(&mut self, stream: &Stream, graphs: &FrameGraphs) -> Result<()> {
         let foreign = || Error::invalid("Frame::launch", "the graphs were recorded for another ring");
         let is_own = Weak::ptr_eq(&graphs.ring, &Arc::downgrade(self.slots()));

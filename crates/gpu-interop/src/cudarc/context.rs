@@ -9,16 +9,17 @@ use gpu_interop_cuda::CudaBackend;
 use super::sys;
 use super::sys::error;
 
-/// Opens the device of a context. The device retains the primary context itself: either may be dropped first.
+/// Opens the device of a context. The device retains the primary context itself, so the context and the device may be
+/// dropped in any order.
 ///
-/// For an exporter on the same GPU, compare its identity with [`Device::identity`], which contains the UUID: for
-/// example `HeadlessOptions::device(DeviceChoice::Identity(..))` of the `vulkan` module.
+/// To open an exporter on the same GPU, use [`Device::identity`], which contains the UUID. Example:
+/// `HeadlessOptions::device(DeviceChoice::Identity(..))` of the `vulkan` module.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a context that is not primary (`CudaContext::new_non_primary`, `new_cig`,
-/// `from_raw_context`): memory is imported into the primary context, and other contexts cannot use it.
-/// [`ErrorKind::DeviceMismatch`] if cudarc has loaded another driver's file than this crate. Otherwise as for loading
-/// the CUDA backend and opening a device.
+/// `from_raw_context`): memory is imported into the primary context, and other contexts cannot use this memory.
+/// [`ErrorKind::DeviceMismatch`] if cudarc has loaded another driver's file than this crate. Other errors as for
+/// loading the CUDA backend and opening a device.
 pub fn device(context: &Arc<CudaContext>) -> Result<Device> {
     const OPERATION: &str = "gpu_interop::cudarc::device";
     check_primary(OPERATION, context)?;
@@ -26,7 +27,7 @@ pub fn device(context: &Arc<CudaContext>) -> Result<Device> {
     // Not `CudaContext::uuid`, which returns and clears an earlier error.
     let uuid = result::device::get_uuid(context.cu_device()).ok().and_then(sys::uuid);
     let same = |device: &DeviceIdentity| uuid.is_some() && device.uuid == uuid;
-    // A UUID is unknown where cudarc's bindings of CUDA 12 ask for that of a MIG instance. The context decides.
+    // cudarc's bindings of CUDA 12 report no usable UUID for a MIG instance. The comparison of contexts decides.
     let ordinal = backend.devices()?.iter().position(same).unwrap_or(context.ordinal());
     let device = Device::open(&backend, ordinal)?;
     check_same(OPERATION, &device, context)?;
@@ -36,25 +37,25 @@ pub fn device(context: &Arc<CudaContext>) -> Result<Device> {
 /// Opens the CUDA device that `exporter` describes, and its primary context in cudarc. `GPU_INTEROP_BACKEND` is not
 /// read. Makes the context current on this thread, as `CudaContext::new` does.
 ///
-/// Never panics without a driver: this is the function to call before everything else of cudarc.
+/// Call it before any function of cudarc: it does not panic without a driver.
 ///
 /// # Errors
-/// [`ErrorKind::DriverNotFound`] without a driver, or if cudarc does not find the one that this crate has loaded;
-/// [`ErrorKind::NoDevice`] if no CUDA device is known to be the exporter's; otherwise as for [`context_of`].
+/// [`ErrorKind::DriverNotFound`] without a driver, or if cudarc does not find the driver that this crate has loaded.
+/// [`ErrorKind::NoDevice`] if no CUDA device matches the exporter's device. Other errors as for [`context_of`].
 pub fn context_for(exporter: &DeviceIdentity) -> Result<(Device, Arc<CudaContext>)> {
     let device = Device::open_matching(&CudaBackend::load()?, exporter)?;
     let context = context_of(&device)?;
     Ok((device, context))
 }
 
-/// Opens the primary context of a CUDA device in cudarc: the same that the device uses. Makes it current on this
-/// thread, as `CudaContext::new` does.
+/// Opens the primary context of a CUDA device in cudarc. The device uses the same context. Makes the context current on
+/// this thread, as `CudaContext::new` does.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] for a device of another backend; [`ErrorKind::DriverNotFound`] if cudarc does not find
 /// the driver that this crate has loaded; [`ErrorKind::DriverTooOld`] below CUDA 11.4, which cudarc requires;
-/// [`ErrorKind::DeviceMismatch`] if cudarc loads another driver's file, such as a toolkit's stub or the one beside that
-/// of `GPU_INTEROP_CUDA_LIBRARY`; otherwise the driver's error.
+/// [`ErrorKind::DeviceMismatch`] if cudarc loads another driver file than this crate, such as a toolkit's stub, or the
+/// system's driver although `GPU_INTEROP_CUDA_LIBRARY` names another file. Errors of the driver.
 pub fn context_of(device: &Device) -> Result<Arc<CudaContext>> {
     const OPERATION: &str = "gpu_interop::cudarc::context_of";
     if device.context().is_none() {
@@ -89,7 +90,7 @@ fn not_cuda(operation: &'static str, device: &Device) -> Error {
         .with_device(device.identity())
 }
 
-/// Checks that both use the same context of the same library.
+/// Checks that the device and cudarc use the same context of the same library.
 pub(super) fn check_same(operation: &'static str, device: &Device, context: &CudaContext) -> Result<()> {
     let own = device.context().ok_or_else(|| not_cuda(operation, device))?;
     if own.get() == context.cu_ctx().addr() {

@@ -1,4 +1,4 @@
-//! Devices, and the current one.
+//! Devices, and the current device of each thread.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -15,15 +15,16 @@ thread_local! {
     static CURRENT: Cell<c_int> = Cell::new(initial());
 }
 
-/// `hipDeviceProp_t` of HIP 5: its size, and the offset of the architecture.
+/// The size of HIP 5's `hipDeviceProp_t`.
 const PROPERTIES_5: usize = 792;
+/// The offset of the architecture's name in HIP 5's `hipDeviceProp_t`.
 const ARCHITECTURE_5: usize = 396;
-/// Name and architecture have this many bytes in both layouts.
+/// The size in bytes of a device's name, and of its architecture's name, in both layouts.
 const TEXT: c_int = 256;
 
 /// Device operations of a HIP runtime that differ between simulators and shim. A failure is a HIP status code.
 pub trait Runtime {
-    /// Initialises the runtime, as every function does.
+    /// Initialises the runtime, if necessary. Every function of HIP does this first.
     ///
     /// # Errors
     /// [`code::NO_DEVICE`], or the code of the failed initialisation.
@@ -46,7 +47,7 @@ pub trait Runtime {
     /// Domain, bus and device of a device's PCI address.
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
 
-    /// The 16 characters that identify a device in HIP only.
+    /// The UUID of a device: 16 characters. Other APIs report another UUID.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
     /// The LUID, which exists on Windows only.
@@ -84,16 +85,17 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
 }
 
-/// The current device, for a caller that asks for it.
+/// The current device, for `hipGetDevice`. Aborts if a caller did not restore it.
 pub fn reported_current() -> c_int {
-    // Callers query the current device before they change it, so an earlier change must have been restored by now.
+    // Callers query the current device before they change it, and restore it afterwards. Another device than the
+    // initial one was therefore not restored.
     if initial() != 0 && current() != initial() {
         std::process::abort();
     }
     current()
 }
 
-/// Starts the runtime. `early` is the code for no device before HIP 5.5.
+/// Initialises the runtime. Before HIP 5.5, `early` replaces [`code::NO_DEVICE`].
 fn ready(runtime: &impl Runtime, early: u32) -> Result<(), u32> {
     runtime.ready().map_err(|error| match (error, Era::now()) {
         (code::NO_DEVICE, Era::Early) => early,
@@ -101,10 +103,10 @@ fn ready(runtime: &impl Runtime, early: u32) -> Result<(), u32> {
     })
 }
 
-/// Starts the runtime for `hipDeviceSynchronize`.
+/// Initialises the runtime for `hipDeviceSynchronize`.
 ///
 /// # Errors
-/// Why it cannot start.
+/// The code of the failed initialisation.
 pub fn ready_to_synchronize(runtime: &impl Runtime) -> Result<(), u32> {
     ready(runtime, code::OUT_OF_MEMORY)
 }
@@ -112,31 +114,31 @@ pub fn ready_to_synchronize(runtime: &impl Runtime) -> Result<(), u32> {
 /// Fails unless the device exists.
 ///
 /// # Errors
-/// [`code::INVALID_DEVICE`], or why the runtime cannot start.
+/// [`code::INVALID_DEVICE`], or the code of the failed initialisation.
 pub fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     ready(runtime, code::INVALID_DEVICE)?;
     if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
 }
 
-/// Writes a text for a function that takes a buffer and its length.
+/// Writes a text and a NUL to a caller's buffer of `length` bytes. A long text is truncated.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] if there is no room at all.
+/// [`code::INVALID_VALUE`] if the buffer is NULL or its length is 0.
 ///
 /// # Safety
-/// The buffer is NULL, or has that length.
+/// `target` is NULL, or points to `length` bytes.
 pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
     // SAFETY: the caller's promise.
     let written = !target.is_null() && unsafe { write_text(target, length, text) };
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// `true` if a text and its NUL fit.
+/// `true` if a text and its NUL fit into `length` bytes.
 pub fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
 }
 
-/// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
+/// `hipGetDevicePropertiesR0600`: reports name, architecture, PCI address and LUID. Other fields are 0.
 ///
 /// # Safety
 /// `properties` is NULL or valid.
@@ -148,7 +150,7 @@ pub unsafe fn properties(
     check(runtime, device)?;
     code::reject_if(properties.is_null())?;
     let (name, [domain, bus, slot]) = (runtime.name(device)?, runtime.pci(device)?);
-    // SAFETY: the caller's promise; both texts have so many bytes.
+    // SAFETY: the caller's promise; both texts have `TEXT` bytes.
     unsafe {
         properties.write_bytes(0, 1);
         (&raw mut (*properties).pciDomainID).write(domain);
@@ -163,15 +165,15 @@ pub unsafe fn properties(
     }
 }
 
-/// `hipGetDeviceProperties`: the symbol without a version has the layout of HIP 5 in every version.
+/// `hipGetDeviceProperties`, the unversioned symbol. It has the layout of HIP 5 in every version of HIP.
 ///
 /// # Safety
-/// `properties` is NULL, or as long as that layout.
+/// `properties` is NULL, or points to 792 bytes, the size of that layout.
 pub unsafe fn properties_5(runtime: &impl Runtime, properties: *mut c_void, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     code::reject_if(properties.is_null())?;
     let name = runtime.name(device)?;
-    // SAFETY: the caller's promise; both texts have so many bytes.
+    // SAFETY: the caller's promise; both texts have `TEXT` bytes.
     unsafe {
         properties.cast::<u8>().write_bytes(0, PROPERTIES_5);
         give_text(properties.cast(), TEXT, &name)?;

@@ -1,4 +1,4 @@
-//! Polled timelines, and native ones that the host raises after a failure.
+//! Polled timelines, and native timelines that the host raises after a failure.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::object::tests::recorder::Recorder;
 use crate::object::{Device, Stream, Timeline};
 
-/// As a blocking wait does. What the process signalled before its end counts.
+/// A polled wait fails like a blocking wait. Values that the process signalled before its end are reached.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_polled_wait_fails_when_the_watched_process_ends() {
@@ -33,11 +33,11 @@ fn a_polled_wait_fails_when_the_watched_process_ends() {
         child.kill().expect("kills");
         child.wait().expect("reaps");
         assert!(timeline.is_reached(2).expect("it was signalled before"));
-        // The value stays valid, and one that was signalled at the end counts, also between the read of the value and the
-        // look at the process.
+        // The value stays valid. A value that the process signalled just before its end is reached, even if it was
+        // signalled between the read of the value and the check of the process.
         assert_eq!(timeline.value().expect("no failure"), 2);
         exporter.set_after_read(3);
-        assert!(!timeline.is_reached(3).expect("it is signalled meanwhile"));
+        assert!(!timeline.is_reached(3).expect("it is signalled after the read"));
         assert!(timeline.is_reached(3).expect("it was signalled"));
         let polled = timeline.is_reached(4).map(drop);
         for outcome in [polled, timeline.value().map(drop), timeline.wait(4, LONG), timeline.signal(4)] {
@@ -57,7 +57,8 @@ fn a_polled_wait_ends_with_the_value() {
     timeline.is_reached(4).expect_err("the exporter failed");
 }
 
-/// The value that the stream waits for, the present one, and the last one signalled through the object.
+/// The error lists the value that the stream waits for, the current value, and the last value signalled through the
+/// object.
 #[test]
 fn a_timeout_lists_the_timelines_that_the_stream_waits_for() {
     for native in [false, true] {
@@ -84,7 +85,7 @@ fn a_timeout_lists_the_timelines_that_the_stream_waits_for() {
         exporters[0].set(7);
         timelines[0].value().expect("a value");
         assert!(text().contains("value 9; it is 7"), "{}", text());
-        // At most 4, the last ones.
+        // At most 4 timelines: those of the last waits.
         for timeline in &timelines[1..] {
             stream.wait_timeline(timeline, 2).expect("enqueues");
         }
@@ -169,7 +170,7 @@ fn a_lowered_timeline_is_raised_again_until_the_streams_are_idle() {
         recorder.fail_next("QueryStream", ErrorKind::Driver);
         exporter.set(value);
         exporter.expect(5);
-        // The thread raises it every time.
+        // The thread raises the timeline every time.
         std::thread::sleep(WHILE);
     }
     assert_eq!(exporter.signals(), [5, 5, 5]);
@@ -233,7 +234,7 @@ fn an_exporter_that_fails_later_ends_the_thread_and_abandoning_starts_it_again()
     expect_ended(&device.inner.lifetimes.raisers);
 }
 
-/// The thread finds the streams idle before the signal is enqueued.
+/// The thread observes that the streams are idle before the signal is enqueued.
 #[test]
 fn a_signal_that_is_enqueued_while_the_timeline_is_abandoned_is_raised_again() {
     let (recorder, device) = open();
