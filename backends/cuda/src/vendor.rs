@@ -31,8 +31,8 @@ pub(crate) struct PrimaryContext {
 #[inline]
 fn context_id(driver: &Driver<Cuda>, context: Handle) -> Option<std::result::Result<u64, Status>> {
     let (mut id, function) = (0, driver.own.ctx_get_id.get()?);
-    // SAFETY: the pointer is valid for the call; the handle is that of a primary context, which the driver keeps after a
-    // reset.
+    // SAFETY: the pointer is valid for the call; the handle is that of a primary context, which the driver keeps after
+    // a reset.
     match unsafe { function(context, &raw mut id) } {
         Status::SUCCESS => Some(Ok(id)),
         code => Some(Err(code)),
@@ -66,7 +66,7 @@ impl Vendor for Cuda {
     // Driver 580 returns INVALID_VALUE for every offset other than 0 of an import with the dedicated flag.
     const MAPS_WHOLE_DEDICATED: bool = true;
     // `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy` and `cuModuleUnload` of driver 580 wait for all pending
-    // work of the context's streams, and block most calls of other threads meanwhile.
+    // work of the context's streams. During that wait they block most calls of other threads.
     const FREES_WAIT_FOR_STREAMS: bool = true;
     // On a host with two H200, `cuImportExternalMemory` of memory that driver 580 exported crashes with SIGSEGV from
     // 512 MiB upwards. Not measured on Windows.
@@ -75,9 +75,10 @@ impl Vendor for Cuda {
     // was incomplete after another stream had waited for the signal. Of 96,000 each, no fill of 16, 32 or 64 KiB, no
     // copy and no kernel was overtaken.
     const OVERTAKEN_FILLS: u64 = 32 << 10;
-    // Measured with driver 580 on two H100: with another context of the device current, one of the other device, one that
-    // was destroyed, or none, signals and waits on streams that `cuStreamCreate` returned succeed, also while they are
-    // captured, and on the default streams return 1 or 201. A context that a kernel has broken fails all others as well.
+    // Measured with driver 580 on two H100: with another context of the device current, one of the other device, one
+    // that was destroyed, or none, signals and waits on streams that `cuStreamCreate` returned succeed, also while they
+    // are captured, and on the default streams return 1 or 201. A context that a kernel has broken fails all others as
+    // well.
     const STREAM_IMPLIES_CONTEXT: bool = true;
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 

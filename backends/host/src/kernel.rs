@@ -114,8 +114,8 @@ impl KernelCall<'_> {
 
     /// Returns the buffer or address at `index` as a pointer to its first byte, valid until the kernel returns.
     ///
-    /// The length is not passed: pass it as another argument. Nothing else, such as another stream, the exporting API or
-    /// the host, may access the memory meanwhile, unless all accesses are atomic.
+    /// The length is not passed: pass it as another argument. While the kernel runs, another stream, the exporting API
+    /// or the host may access the memory only if all accesses are atomic.
     ///
     /// # Errors
     /// A message if the argument is missing or not a pointer.

@@ -49,7 +49,7 @@ pub(crate) enum Op {
         src: Carried<u8>,
         size: usize,
     },
-    /// Copies from host memory that is not written meanwhile.
+    /// Copies from host memory. The memory is not written until the copy has completed.
     Write {
         dst: Carried<u8>,
         src: Carried<u8>,

@@ -52,14 +52,14 @@ impl ResourceSnapshot {
         Self::settled_after([COUNTS; 2], before, mappings, resident)
     }
 
-    /// As [`Self::settled`], for a measurement that is repeated if the resources have grown: also returns them once they
-    /// stay equal for a fifth of a second.
+    /// As [`Self::settled`], for a measurement that is repeated if the resources have grown: also returns them once
+    /// they stay equal for a fifth of a second.
     pub(crate) fn settled_or_steady(before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
         Self::settled_after([COUNTS, STEADY], before, mappings, resident)
     }
 
-    /// As [`Self::settled`], but ends after the first number of counts, 10 ms apart, or after the second number of equal ones
-    /// in a row.
+    /// As [`Self::settled`], but ends after the first number of counts, 10 ms apart, or after the second number of
+    /// equal ones in a row.
     fn settled_after(counts: [u32; 2], before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
         Self::counted(counts, Self::eq, |now| {
             let memory_settled = now.resident.saturating_sub(before.resident) < resident;
@@ -67,8 +67,8 @@ impl ResourceSnapshot {
         })
     }
 
-    /// Counts, 10 ms apart, until `is_settled`, or until `steady` counts in a row equal the one before, but `most` times at
-    /// most. Returns the last count.
+    /// Counts, 10 ms apart, until `is_settled`, or until `steady` counts in a row equal the one before, but `most`
+    /// times at most. Returns the last count.
     fn counted(
         [most, steady]: [u32; 2],
         is_equal: impl Fn(&Self, &Self) -> bool,
@@ -101,14 +101,15 @@ impl ResourceSnapshot {
     }
 }
 
-/// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both. It passes with equally many
-/// descriptors, at most a tenth of the cycles more mapped regions (8 to 64), and less than 4 MiB more resident memory.
+/// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both. It passes with equally
+/// many descriptors, at most a tenth of the cycles more mapped regions (8 to 64), and less than 4 MiB more resident
+/// memory.
 ///
 /// If they differ, the cycles run again, twice at most: a leak grows each time, and a stray close reduces the number of
 /// descriptors each time. What grows once is no leak: a backlog of threads that the machine did not run, whose memory
-/// allocators keep, and whose stacks C libraries keep; a descriptor that a driver opens when it first needs it, or that a
-/// thread of an earlier scenario closes late. A difference of a descriptor in every second cycle, and of 64 at least, is a
-/// leak at once: with tens of thousands of handles, Wine takes minutes for a measurement.
+/// allocators keep, and whose stacks C libraries keep; a descriptor that a driver opens when it first needs it, or that
+/// a thread of an earlier scenario closes late. A difference of a descriptor in every second cycle, and of 64 at least,
+/// is a leak at once: with tens of thousands of handles, Wine takes minutes for a measurement.
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.
@@ -154,8 +155,9 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     Err(Stop::failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
 }
 
-/// Fails unless as many descriptors are open after `action` as before, within `patience`. If fewer are open then, repeats this,
-/// three times at most: a stray close of `action` shows each time, the late one of an earlier scenario's thread only once.
+/// Fails unless as many descriptors are open after `action` as before, within `patience`. If fewer are open then,
+/// repeats this, three times at most: a stray close of `action` shows each time, the late one of an earlier scenario's
+/// thread only once.
 ///
 /// # Errors
 /// The first error of `action`, or both counts, after `what`.
@@ -195,7 +197,7 @@ mod tests {
     /// Nothing here is released later.
     const FEW_COUNTS: u32 = 20;
 
-    /// Each kind of leak is detected alone. Other tests of this process open and close objects meanwhile, but fewer.
+    /// Each kind of leak is detected alone. Other tests of this process open and close fewer objects at the same time.
     #[test]
     fn every_sort_of_leak_is_found() {
         let mut files = Vec::new();

@@ -36,9 +36,9 @@ pub enum Need {
     Shared(SemaphorePayload),
     /// A feature of the exporter.
     Exporter(ExporterFeature),
-    /// The backend's driver is called directly, beside the library.
+    /// The scenario also calls the backend's driver directly.
     Driver(DriverUse),
-    /// The backend lists another device beside the one under test.
+    /// The backend lists a second device.
     SecondDevice,
 }
 

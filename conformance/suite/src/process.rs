@@ -141,8 +141,8 @@ pub fn die_with_parent() -> Verdict {
 
 /// The hidden subcommand of such a process.
 pub const SUBCOMMAND: &str = "suite-process";
-/// The number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams of
-/// its queue.
+/// The number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams
+/// of its queue.
 pub const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// The time limit of a discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -180,8 +180,8 @@ pub(crate) fn discover(backend: &str, device: usize, environment: &[(&str, &str)
     ask(&format!("looking at backend {backend}"), &arguments, &environment, DISCOVERY_LIMIT)
 }
 
-/// The setting for a process whose streams need not run beside each other: one hardware queue of CUDA instead of 8, with
-/// which a process takes 0.12 s longer to start and exit (H100). `None` if a number is set.
+/// The setting for a process whose streams need not run concurrently: one hardware queue of CUDA. With the default of 8
+/// queues, starting and exiting takes 0.12 s longer (H100). `None` if the variable is already set.
 pub(crate) fn one_queue() -> Option<(&'static str, &'static str)> {
     set_variable(CONNECTIONS_VARIABLE).is_none().then_some((CONNECTIONS_VARIABLE, "1"))
 }

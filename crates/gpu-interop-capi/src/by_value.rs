@@ -58,7 +58,7 @@ pub(crate) unsafe fn argument<'a>(
     }
     let count = size / alignment;
     if !size.is_multiple_of(alignment) || count == 0 || count > MAX_UNITS {
-        return Err(invalid("the size of a structure must be 1 to 64 times its alignment"));
+        return Err(invalid("the size of a structure must be a positive multiple of its alignment, at most 64 times"));
     }
     let argument = match alignment {
         1 => of_unit!(value, count, u8),

@@ -34,9 +34,9 @@ const NO_LOADER: &str = if cfg!(windows) {
 
 /// Loads the system's Vulkan loader, [`LOADER_LIBRARY`].
 ///
-/// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it. The last
-/// instance unloads the drivers: keep one in a program that creates and destroys many. NVIDIA's driver 580 could not be
-/// loaded again after some tens to hundreds of times in one process, for want of static TLS.
+/// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it. The
+/// last instance unloads the drivers: keep one in a program that creates and destroys many. NVIDIA's driver 580 could
+/// not be loaded again after some tens to hundreds of times in one process, for want of static TLS.
 ///
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
@@ -90,8 +90,8 @@ pub(crate) const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 /// The first version that does not wait for itself where one thread signals a timeline and another waits.
 const FIXED: u32 = vk::make_api_version(0, 1, 4, 304);
 
-/// Warns, once a process, of a loaded validation layer that stalls beside a bridge. Vulkan cannot report the layers of an
-/// instance, so it looks for the layer's library in the process.
+/// Warns, once a process, of a loaded validation layer that stalls if a bridge signals timelines. Vulkan cannot report
+/// the layers of an instance, so this searches the process for the layer's library.
 pub(crate) fn warn_beside_bridge() {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if WARNED.load(Ordering::Relaxed) {

@@ -106,7 +106,7 @@ impl PendingSignals {
     }
 
     /// Runs the host's signal of `value` for a timeline at `current`, unless a pending submission conflicts with it.
-    /// The lock keeps submissions out meanwhile.
+    /// The lock blocks submissions during the signal.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if a pending signal has this or a smaller value; [`ErrorKind::Overtaken`] if one
@@ -165,8 +165,8 @@ pub(crate) trait InUse: Send + Sized + 'static {
     fn wait(&self, timeout: Duration) -> Result<()>;
 }
 
-/// Drops objects of one device once their work has finished, and leaks those whose work has not finished in time: freeing
-/// them would be undefined behaviour, and an unlimited wait could hang the application.
+/// Drops objects of one device once their work has finished, and leaks those whose work has not finished in time:
+/// freeing them would be undefined behaviour, and an unlimited wait could hang the application.
 pub(crate) fn drop_in_use<T: InUse>(objects: Vec<T>) {
     let Some(first) = objects.first() else { return };
     // In a forked process no drop calls the driver.
@@ -194,8 +194,8 @@ fn finish<T: InUse>(objects: Vec<T>, patience: Duration) {
     }
 }
 
-/// `true` if a drop on this thread must leave pending work to [`free_later`]: a host function must not wait, because the
-/// work may be behind it. A device that its objects do not keep alive may be destroyed after the host function.
+/// `true` if a drop on this thread must leave pending work to [`free_later`]: a host function must not wait, because
+/// the work may be behind it. A device that its objects do not keep alive may be destroyed after the host function.
 pub(crate) fn must_not_wait(interop: &VulkanInterop) -> bool {
     in_host_function() && interop.keeps_device()
 }

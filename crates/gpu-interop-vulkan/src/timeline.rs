@@ -111,7 +111,7 @@ struct Waiter {
     longest: Duration,
 }
 
-/// A wait of a driver that polls, which uses a processor meanwhile.
+/// Timeout of a wait in a driver that polls. Such a wait occupies a CPU core.
 const POLLING: Duration = Duration::from_micros(100);
 /// The first nap between such waits, and the longest one.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];

@@ -18,8 +18,8 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, Timeline
 /// when there is none. Dropping a future cancels it.
 ///
 /// The output is that of [`Timeline::wait`], without a timeout: the timeline's failure, if any, and
-/// [`ErrorKind::Cancelled`] once a process that [`Timeline::watch_process`] watches has ended. A device that is lost may
-/// never reach the value: bound the wait with the executor's timeout.
+/// [`ErrorKind::Cancelled`] once a process that [`Timeline::watch_process`] watches has ended. A device that is lost
+/// may never reach the value: bound the wait with the executor's timeout.
 ///
 /// A waker that panics on the thread is reported through `tracing`; the other futures are woken all the same.
 #[derive(Debug)]
@@ -72,8 +72,8 @@ fn progress(timeline: &Timeline, value: u64) -> Poll<Result<()>> {
     }
 }
 
-/// Calls code of the application on the thread of the futures: wakers, `tracing` subscribers, and destructors, which may
-/// call subscribers. `None` if it panics, which must not end the thread.
+/// Calls code of the application on the thread of the futures: wakers, `tracing` subscribers, and destructors, which
+/// may call subscribers. `None` if it panics, which must not end the thread.
 fn shielded<T>(call: impl FnOnce() -> T) -> Option<T> {
     fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
         // Dropping the payload could panic.
@@ -203,7 +203,7 @@ impl Watcher {
         }
     }
 
-    /// Wakes a future, unless it was dropped meanwhile.
+    /// Wakes a future, unless it has been dropped.
     fn wake(&self, ticket: u64) {
         let ended = self.lock().entries.remove(&ticket);
         let Some(Entry { waker, timeline, .. }) = ended else { return };

@@ -11,8 +11,9 @@ use crate::native::unsupported_backend;
 
 const OPERATION: &str = "gpu_interop_wgpu::request_device";
 
-/// Creates a wgpu device and queue as `wgpu::Adapter::request_device` does, with the Vulkan extensions for sharing
-/// memory and timelines beside those that wgpu enables. Native devices are created at once, so there is no future.
+/// Creates a wgpu device and queue as `wgpu::Adapter::request_device` does. In addition to wgpu's own extensions, it
+/// enables the Vulkan extensions for sharing memory and timelines. Native devices are created at once, so there is no
+/// future.
 ///
 /// A device of `wgpu::Adapter::request_device` shares memory too, where its driver has the extension for that, which
 /// the feature `VULKAN_EXTERNAL_MEMORY_FD` (on Windows `VULKAN_EXTERNAL_MEMORY_WIN32`) demands. It lacks the extension

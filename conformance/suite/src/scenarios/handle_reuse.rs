@@ -1,4 +1,4 @@
-//! Handle reuse: imports on several threads beside threads that open and close handles. A stray close hits a recycled
+//! Handle reuse: several threads import while other threads open and close handles. A stray close hits a recycled
 //! handle.
 
 use std::collections::VecDeque;
@@ -39,8 +39,8 @@ impl Counts {
     }
 }
 
-/// Repeats each of `imports` on a thread, beside threads that open bystanders marked with a number, until more than
-/// `least_checked` bystanders were found intact. Fails if that takes too long.
+/// Repeats each of `imports` on its own thread. Other threads open bystanders, which are marked with a number. Ends
+/// when more than `least_checked` bystanders were found intact. Fails if this takes too long.
 pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
     opens: &[&(dyn Fn(u64) -> Verdict<S> + Sync)],
     imports: &[I],

@@ -63,7 +63,7 @@ fn negative(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    // A high number, so that no other descriptor gets it meanwhile.
+    // A high number, so that no other thread's descriptor gets it.
     let high = i32::try_from(handle_limit() / 2).unwrap_or(900).min(900);
     let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
     // SAFETY: the number was just released and is closed here, once.

@@ -22,7 +22,7 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     let mapped = context.import(&*buffer)?;
     let stream = context.stream()?;
     let (there, back) = (context.pattern(), context.pattern().other());
-    // In chunks, so that this process needs little memory beside the buffer itself.
+    // In chunks, so that this process needs little memory in addition to the buffer.
     let mut bytes = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or(0)];
     let chunks = || (0..size).step_by(1 << 26).map(|start| (start, (size - start).min(CHUNK)));
     for (start, length) in chunks() {

@@ -290,13 +290,13 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// `true` if all enqueued work has completed. Does not block, and does not consume the failure that a
-    /// synchronisation reports. A transient condition is `Ok(false)`, and so may be the first query after new work. After
-    /// an error the caller queries in another way ([`BackendDevice::query_event`], and for an event its stream) and
-    /// treats the work as pending, unless both return [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    /// synchronisation reports. A transient condition is `Ok(false)`, and so may be the first query after new work.
+    /// After an error the caller queries in another way ([`BackendDevice::query_event`], and for an event its stream)
+    /// and treats the work as pending, unless both return [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
-    /// `true` if a graph is being captured on the stream, which the query leaves intact. `false` for backends and drivers
-    /// without such a query.
+    /// `true` if a graph is being captured on the stream, which the query leaves intact. `false` for backends and
+    /// drivers without such a query.
     unsafe fn is_capturing(&self, _stream: RawStream) -> Result<bool> {
         Ok(false)
     }
@@ -455,7 +455,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Replaces a captured batch of signals by one of the same length, for later launches
-    /// (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). No other thread uses the graph meanwhile.
+    /// (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). No other thread uses the graph during the call.
     unsafe fn set_captured_signals(&self, _: RawGraph, _: RawGraphNode, _signals: &[RawSignal]) -> Result<()> {
         Err(missing("BackendDevice::set_captured_signals"))
     }
@@ -466,8 +466,8 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::set_captured_waits"))
     }
 
-    /// Enqueues a graph (`cuGraphLaunch`). No other thread uses the graph meanwhile; the objects that it uses are live
-    /// until it has completed.
+    /// Enqueues a graph (`cuGraphLaunch`). No other thread uses the graph during the call. The objects that the graph
+    /// uses are live until the launch has completed.
     unsafe fn launch_graph(&self, _stream: RawStream, _graph: RawGraph) -> Result<()> {
         Err(missing("BackendDevice::launch_graph"))
     }

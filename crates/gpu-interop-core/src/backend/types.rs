@@ -1,4 +1,4 @@
-//! Parameters and results of [`BackendDevice`](super::BackendDevice) methods, beside raw values.
+//! Parameters and results of [`BackendDevice`](super::BackendDevice) methods, except raw values.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -17,8 +17,8 @@ const LONGEST: Duration = Duration::from_millis(20);
 
 /// Latencies of the values of one timeline or one stream.
 ///
-/// It keeps a low latency, which a quicker value lowers at once and slower ones raise by a quarter of the difference:
-/// a thread that sleeps until then seldom sleeps too long. The values are estimates; races between threads are harmless.
+/// It keeps a low latency, which a quicker value lowers at once and slower ones raise by a quarter of the difference: a
+/// thread that sleeps until then seldom sleeps too long. The values are estimates; races between threads are harmless.
 #[derive(Debug)]
 pub(crate) struct Forecast {
     /// The low latency, nanoseconds.
@@ -121,7 +121,7 @@ mod tests {
         forecast.observe(NONE, before, NONE);
         let after = forecast.due(NONE);
         assert!(after < before * 4 / 5 && after > before / 2, "{before:?} to {after:?}");
-        // It looked meanwhile, so the value came later than that.
+        // The bridge polled at 140 us, so the value came later.
         let forecast = learned(us(160));
         forecast.observe(us(140), us(155), NONE);
         assert!(forecast.due(NONE) >= us(130), "{:?}", forecast.due(NONE));

@@ -191,8 +191,8 @@ mod tests {
         assert!(second.settle());
     }
 
-    /// Duplicates, half of which the "driver" closes, beside a thread that continuously opens and closes files: none of
-    /// that thread's descriptors is closed by `settle`.
+    /// The "driver" closes half of the duplicates while another thread continuously opens and closes files. `settle`
+    /// closes no descriptor of this thread.
     #[test]
     fn settling_never_closes_another_threads_descriptor() {
         let stop = AtomicBool::new(false);

@@ -15,10 +15,10 @@
 //! query or another thread is freeing a child.
 //!
 //! A driver may wait for streams before it frees an object ([`BackendDevice::frees_wait_for_streams`]). If one of them
-//! has a pending external wait (for a word in memory or a semaphore of another API), the calling thread may be the one
-//! that must satisfy it. Objects dropped meanwhile are retained until no external wait is pending, or until many are
-//! retained and those waits have been satisfied. No lock is held during a driver call, except one that prevents a
-//! stream from being destroyed during the call.
+//! has a pending external wait (for a word in memory or a semaphore of another API), the calling thread may be the
+//! thread that must satisfy the wait. Objects dropped during an external wait are retained until no external wait is
+//! pending, or until many objects are retained and the waits at the time of the object's drop have been satisfied. No
+//! lock is held during a driver call, except one that prevents a stream from being destroyed during the call.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,8 +43,8 @@ use crate::handle::Owner;
 use crate::sync::lock;
 use crate::sys::Guarded;
 
-/// Timeout of closing a device. Waited twice: before and after cancelling pending work. Longer in tests, whose threads a busy
-/// machine may stop.
+/// Timeout of closing a device. Waited twice: before and after cancelling pending work. Longer in tests, whose threads
+/// a busy machine may stop.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
 /// Time that closing waits for abandoned threads to end.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(50);
@@ -109,7 +109,8 @@ impl Lifetimes {
         if matches!(resource, Resource::Event(_)) {
             return self.free(device, resource).map(drop);
         }
-        // If a child of `resource` is not freed yet, this is `true`: the child was retired before its parent was dropped.
+        // If a child of `resource` is not freed yet, this is `true`: the child was retired before its parent was
+        // dropped.
         let any_retired = self.any_retired.load(Ordering::Acquire);
         if any_retired {
             self.collect_if_due(device);

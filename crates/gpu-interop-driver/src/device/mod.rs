@@ -278,8 +278,8 @@ impl<V: Vendor> VendorDevice<V> {
 
     /// Frees an exportable allocation or a native import.
     fn free_allocation(&self, raw: RawAllocation) -> Result<()> {
-        // If the device cannot be made current, the allocation is kept for this device's drop, unless another library has
-        // reset the device.
+        // If the device cannot be made current, the allocation is kept for this device's drop, unless another library
+        // has reset the device.
         let _entered = match self.context.enter() {
             Err(error) if !self.context.is_reset() => return Err(error),
             entered => entered,
@@ -288,7 +288,7 @@ impl<V: Vendor> VendorDevice<V> {
         let operation = self.context.driver.functions.mem_release.operation;
         let allocation =
             removed.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?;
-        // A thread that exports it meanwhile frees it.
+        // If another thread exports the allocation now, that thread frees it.
         Arc::into_inner(allocation).map_or(Ok(()), Allocation::free)
     }
 

@@ -12,8 +12,8 @@ use crate::interop::VulkanInterop;
 use crate::pending::{InUse, drop_in_use};
 use crate::semaphore::OwnedSemaphore;
 
-/// A buffer of a [`SharedHeap`](crate::SharedHeap), for Vulkan and a compute device at once: a `VkBuffer`, and the range
-/// of the device's mapping that it occupies. May outlive its heap.
+/// A buffer of a [`SharedHeap`](crate::SharedHeap), for Vulkan and a compute device at once: a `VkBuffer`, and the
+/// range of the device's mapping that it occupies. May outlive its heap.
 ///
 /// This device owns a new buffer: release it ([`Recording::release`](crate::Recording::release)) before the compute
 /// device uses it, even if the latter writes it first. Its contents are undefined, usually those of an earlier buffer.
@@ -28,7 +28,7 @@ use crate::semaphore::OwnedSemaphore;
 ///   only after its completion.
 ///
 /// This calls no function of the compute driver that waits. Buffers of a heap are therefore not retained while a stream
-/// waits, and any number of them may be dropped meanwhile (front page of [`gpu_interop_core`], *Freeing*).
+/// waits, and any number of them may be dropped during the wait (front page of [`gpu_interop_core`], *Freeing*).
 #[derive(Debug)]
 pub struct SharedHeapBuffer {
     buffer: OwnedBuffer,

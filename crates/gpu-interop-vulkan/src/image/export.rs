@@ -91,17 +91,17 @@ impl ExportableImage {
     /// Calls `vkCreateImage` with `VkExternalMemoryImageCreateInfo` and `vkAllocateMemory` with
     /// `VkExportMemoryAllocateInfo`, plus `VkMemoryDedicatedAllocateInfo` for dedicated allocations.
     ///
-    /// Measured with NVIDIA's driver 580.159 on an H100, for images with linear tiling in device-local memory that is not
-    /// dedicated: once Vulkan has written uniform or slowly changing texels, and an importer has written others, Vulkan
-    /// reads wrong ones. Random texels are right, and so is dedicated memory. Compressed memory would explain it. So with
-    /// that driver such an image gets a dedicated allocation, and an offset is an error.
+    /// Measured with NVIDIA's driver 580.159 on an H100, for images with linear tiling in device-local memory that is
+    /// not dedicated: once Vulkan has written uniform or slowly changing texels, and an importer has written others,
+    /// Vulkan reads wrong ones. Random texels are right, and so is dedicated memory. Compressed memory would explain
+    /// it. So with that driver such an image gets a dedicated allocation, and an offset is an error.
     ///
     /// # Errors
     /// * `InvalidArgument`: extents, layers or levels of 0, or impossible for this view, or more levels than the extent
     ///   allows; no usage; an offset in a dedicated allocation, or one that overflows. Fails before the allocation.
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): no array has the format; the device does
-    ///   not export such an image as this kind, or not of this size; it has no memory of this placement; the image needs
-    ///   a dedicated allocation but an offset was requested.
+    ///   not export such an image as this kind, or not of this size; it has no memory of this placement; the image
+    ///   needs a dedicated allocation but an offset was requested.
     /// * `OutOfMemory`.
     #[doc(alias(
         "vkCreateImage",
@@ -144,8 +144,8 @@ impl ExportableImage {
         self.handle
     }
 
-    /// Shorthand for [`OwnedImage::array_desc`]: the description that an importer maps, beside
-    /// [`import_request`](Self::import_request).
+    /// Shorthand for [`OwnedImage::array_desc`]: the description that an importer needs, in addition to
+    /// [`import_request`](Self::import_request), to map the image.
     ///
     /// # Errors
     /// Those of [`OwnedImage::array_desc`].

@@ -26,9 +26,9 @@ pub use render::FrameGraphs;
 /// A fixed number of frames in flight, each with its own buffers, images and timeline, on which Vulkan and a compute
 /// device take turns.
 ///
-/// [`acquire`](Self::acquire) limits how far the host is ahead: it blocks, with a timeout, until a frame is free and its
-/// earlier work has completed. [`Frame`] enqueues the halves of both sides with their waits, signals and transfers of
-/// ownership. Timelines are native where the compute device imports them, and bridged by a host thread elsewhere.
+/// [`acquire`](Self::acquire) limits how far the host is ahead: it blocks, with a timeout, until a frame is free and
+/// its earlier work has completed. [`Frame`] enqueues the halves of both sides with their waits, signals and transfers
+/// of ownership. Timelines are native where the compute device imports them, and bridged by a host thread elsewhere.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -51,11 +51,12 @@ pub use render::FrameGraphs;
 /// `gpu_interop::device_for(context.identity())` opens the compute device of the same hardware.
 ///
 /// # Results
-/// Vulkan uses what compute wrote in a third half. The frame must be held until then, and that half submitted after the next
-/// frames were rendered, because the queue executes it in the order of submissions and waits for compute meanwhile.
+/// Vulkan uses the data that compute wrote in a third half. Hold the frame until then, and submit the third half after
+/// the next frames were rendered: the queue executes in submission order, and the third half blocks it until compute
+/// has completed.
 ///
-/// Before [`acquire`](Self::acquire), hold at most one frame less than the ring has, or it times out. To have all frames in
-/// flight, finish the oldest one before `acquire`, as here and in `examples/frames_in_flight.rs`:
+/// Before [`acquire`](Self::acquire), hold at most one frame less than the ring has, or it times out. To have all
+/// frames in flight, finish the oldest one before `acquire`, as here and in `examples/frames_in_flight.rs`:
 ///
 /// ```no_run
 /// # use std::{collections::VecDeque, time::Duration};
@@ -87,11 +88,11 @@ pub use render::FrameGraphs;
 /// ```
 ///
 /// # Threads and drops
-/// Methods may be called from any thread, and frames move between threads. Dropping the ring or its frames, in any order
-/// and with work pending, frees nothing too early: the last drop waits up to a second for Vulkan's pending work, and
-/// leaks the objects of a frame whose work has not completed by then. A host function must not wait: there, a thread waits
-/// instead, up to a minute, if the objects keep the Vulkan device alive ([`VulkanInterop::with_owner`], contexts with a
-/// device of their own).
+/// Methods may be called from any thread, and frames move between threads. Dropping the ring or its frames, in any
+/// order and with work pending, frees nothing too early: the last drop waits up to a second for Vulkan's pending work,
+/// and leaks the objects of a frame whose work has not completed by then. A host function must not wait: there, a
+/// thread waits instead, up to a minute, if the objects keep the Vulkan device alive ([`VulkanInterop::with_owner`],
+/// contexts with a device of their own).
 ///
 /// After a lost device, [`acquire`](Self::acquire) and the halves return the driver's error, or
 /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) where the timeline does not show the loss.
@@ -106,17 +107,17 @@ pub struct FrameRing {
 
 impl FrameRing {
     /// Creates the frames, imports their memory on `device`, and releases it to the compute side. Blocks until the
-    /// context's queue has executed that. `device` must be on the same hardware as the context, and stays open as long as
-    /// the ring or a frame lives.
+    /// context's queue has executed that. `device` must be on the same hardware as the context, and stays open as long
+    /// as the ring or a frame lives.
     ///
-    /// An application with its own device creates a context for one of its queues ([`HeadlessContext::on_queue`]), which
-    /// must support transfers. The frames may be used on every queue of the device afterwards.
+    /// An application with its own device creates a context for one of its queues ([`HeadlessContext::on_queue`]),
+    /// which must support transfers. The frames may be used on every queue of the device afterwards.
     ///
     /// # Errors
     /// * [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument): a number of frames of 0 or above
     ///   [`FrameRingOptions::MAX_FRAMES`].
-    /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): one of the devices has no timelines, or not
-    ///   with the requested strategy, or does not share such buffers or images.
+    /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): one of the devices has no timelines, or
+    ///   not with the requested strategy, or does not share such buffers or images.
     /// * Those of [`ExportableBuffer::new`](crate::ExportableBuffer::new),
     ///   [`ExportableImage::new`](crate::ExportableImage::new), the imports, and [`HeadlessContext::run`].
     pub fn new(context: &HeadlessContext, device: &Device, options: &FrameRingOptions) -> Result<Self> {
@@ -146,17 +147,17 @@ impl FrameRing {
     /// the one that was returned first is acquired.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the error lists the frames that the
-    /// application holds and those with pending work. No frame is lost by it, and the call may be repeated.
-    /// `Duration::ZERO` does not block. Otherwise the failure of a timeline, `DeviceLost`, or the failure of streams that
-    /// could not signal, once every frame is lost by it ([`Frame::compute`]).
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the error lists the frames that
+    /// the application holds and those with pending work. No frame is lost by it, and the call may be repeated.
+    /// `Duration::ZERO` does not block. Otherwise the failure of a timeline, `DeviceLost`, or the failure of streams
+    /// that could not signal, once every frame is lost by it ([`Frame::compute`]).
     pub fn acquire(&self, timeout: Duration) -> Result<Frame> {
         Ok(Frame::new(self.slots.clone(), self.slots.take(timeout)?, self.first))
     }
 
-    /// Records the compute half of each frame as a graph ([`Device::record`]): `work` is called once for each frame, with a
-    /// recording stream and the frame's memory. [`Frame::launch`] then enqueues it with one launch. Wait and signal of the
-    /// frame are not part of the graph.
+    /// Records the compute half of each frame as a graph ([`Device::record`]): `work` is called once for each frame,
+    /// with a recording stream and the frame's memory. [`Frame::launch`] then enqueues it with one launch. Wait and
+    /// signal of the frame are not part of the graph.
     ///
     /// # Errors
     /// Those of [`Device::record`] and `work`.

@@ -162,8 +162,8 @@ impl Frame {
     /// // One command buffer for each half of each frame, of a pool with `RESET_COMMAND_BUFFER`.
     /// let commands = command_buffers[frame.index()];
     /// let buffer = frame.memory().buffers()[0].buffer().as_raw();
-    /// // SAFETY: the command buffer is of this family, and not pending, because the ring returned its frame. The buffer
-    /// // was created with `TRANSFER_DST`. No other thread uses the queue.
+    /// // SAFETY: the command buffer is of this family, and not pending, because the ring returned its frame. The
+    /// // buffer was created with `TRANSFER_DST`. No other thread uses the queue.
     /// unsafe {
     ///     device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
     ///     frame.record_acquire(commands, transfer)?;

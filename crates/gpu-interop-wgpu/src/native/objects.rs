@@ -10,7 +10,7 @@ use crate::tiling::LinearLayout;
 pub(crate) enum Resource {
     VulkanBuffer(gpu_interop::vulkan::OwnedBuffer),
     VulkanImage(gpu_interop::vulkan::OwnedImage),
-    /// Direct3D 12 needs no barrier beside those of wgpu.
+    /// Direct3D 12 needs no barriers in addition to wgpu's.
     #[cfg(windows)]
     D3d12,
 }

@@ -377,12 +377,13 @@ fn image_spec(desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions, linea
     Ok(spec.layers(layers).levels(desc.mip_level_count).tiling(tiling).flags(image_flags(desc)))
 }
 
-/// The formats of views beside the texture's own.
+/// The formats of views that differ from the texture's format.
 fn other_views(desc: &wgpu::TextureDescriptor<'_>) -> impl Iterator<Item = wgpu::TextureFormat> {
     desc.view_formats.iter().copied().filter(|format| *format != desc.format)
 }
 
-/// The creation flags that wgpu's own textures have: each allows views that wgpu's validation lets the application make.
+/// The creation flags that wgpu's own textures have: each allows views that wgpu's validation lets the application
+/// make.
 fn image_flags(desc: &wgpu::TextureDescriptor<'_>) -> vk::ImageCreateFlags {
     let mut flags = vk::ImageCreateFlags::empty();
     if other_views(desc).next().is_some() {

@@ -236,7 +236,7 @@ impl Staging {
         Ok(Self(Mutex::new(allocate(context)?)))
     }
 
-    /// Calls `copy` with memory that no other thread uses meanwhile.
+    /// Calls `copy` with memory that no other thread uses during the call.
     pub(super) fn with(
         &self,
         context: &HeadlessContext,

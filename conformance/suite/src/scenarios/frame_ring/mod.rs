@@ -33,7 +33,7 @@ fn of_frame(context: &Context, number: u64) -> Pattern {
     Pattern::new(context.pattern().seed() ^ u32::try_from(number).unwrap_or(0))
 }
 
-/// A ring with one buffer a frame, and host-visible buffers beside each.
+/// A ring with one buffer a frame, and separate host-visible buffers for each frame.
 struct Rig<'a> {
     context: &'a Context,
     vulkan: &'a HeadlessContext,

@@ -121,8 +121,8 @@ fn no_handle(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    // A number that no other handle gets meanwhile: lower numbers are free, which Wine assigns first, and other handles
-    // are closed after it, whose numbers Windows assigns first.
+    // No other handle gets this number. Wine assigns lower numbers first, and lower numbers are free. Windows assigns
+    // the number that was closed last, and other handles are closed after this one.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
     fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
     let Some(highest) = fillers.pop() else { return Err(Stop::failed("no handles were made".into())) };

@@ -1,6 +1,6 @@
 //! Handle reuse: imports on several threads, while other threads open and close handles.
 //!
-//! A stray or second close hits a number that the system has meanwhile given to another thread.
+//! A stray or second close hits a recycled handle of another thread.
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::sync::atomic::Ordering;

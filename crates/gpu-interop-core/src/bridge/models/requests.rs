@@ -108,8 +108,8 @@ fn one_thread_serves_two_dependent_timelines() {
     });
 }
 
-/// A stream waits, and then signals. The signal need not wake the bridge while the wait is pending, and must not be lost
-/// if the wait ends meanwhile.
+/// A stream waits, and then signals. The signal need not wake the bridge while the wait is pending. It must not be lost
+/// if the wait ends concurrently.
 #[test]
 fn a_signal_behind_a_wait_is_transferred() {
     check_timelines(2, |device, [first, second]| {

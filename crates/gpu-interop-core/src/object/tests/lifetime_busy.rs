@@ -392,7 +392,7 @@ fn host_functions_drop_objects_during_a_driver_call() {
     recorder.finish(busy.as_raw());
 }
 
-/// The driver may block in a free; calls of other threads must not block meanwhile.
+/// The driver may block in a free. The free must not block calls of other threads.
 #[test]
 fn no_lock_is_held_over_a_free() {
     for retired in [false, true] {
