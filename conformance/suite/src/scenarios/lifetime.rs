@@ -201,18 +201,22 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
 fn drop_everything_with_work_pending(context: &Context) -> Verdict {
     let gate_buffer = context.buffer(4096)?;
     gate_buffer.write(0, &[0; 4096])?;
-    let mut other = None;
-    let verdict = drop_a_device(context, &*gate_buffer, &mut other);
+    // Not the context's own device: it may have to free objects of earlier scenarios, and a free in HIP waits for all
+    // streams.
+    let other = context.open_again()?;
+    let mut objects = None;
+    let verdict = drop_a_device(context, &*gate_buffer, &other, &mut objects);
     // While the wait is pending, a driver may wait for it when it frees memory, and at the process's exit.
     let opened = gate_buffer.write(0, &1_u32.to_ne_bytes());
     verdict.and(opened)
 }
 
-/// Drops a device whose stream waits for the gate. `other` receives objects of the context's own device.
+/// Drops a device whose stream waits for the gate. `objects` receives those of the other device.
 fn drop_a_device(
     context: &Context,
     gate_buffer: &dyn ExportedBuffer,
-    other: &mut Option<(Stream, MappedBuffer)>,
+    other: &Device,
+    objects: &mut Option<(Stream, MappedBuffer)>,
 ) -> Verdict {
     let start = Instant::now();
     {
@@ -225,8 +229,8 @@ fn drop_a_device(
     let taken = start.elapsed();
     ensure!(taken < PROMPT, "the release took {taken:?}");
     ensure_eq!(gate_buffer.word(8)?, 0, "the data behind a wait that is not met");
-    // The context's own device is not affected.
-    let (stream, mapped) = other.insert((context.stream()?, context.import(gate_buffer)?));
+    // Another device of the same GPU is not affected.
+    let (stream, mapped) = objects.insert((other.create_stream()?, import_on(other, gate_buffer)?));
     stream.fill(&*mapped, 0x33)?;
     stream.synchronize_timeout(WAIT_TIMEOUT)?;
     gate_buffer.verify_all(0x33, "the other device does not work any more")
