@@ -171,7 +171,7 @@ const SMALLEST: u64 = 16 << 10;
 /// The guide's page `frames` shows the same. The words of each frame are its own, whatever the sizes of its neighbours.
 #[test]
 fn a_ring_is_replaced_while_its_frames_are_in_flight() {
-    if !in_own_process("resize::a_ring_is_replaced_while_its_frames_are_in_flight") {
+    if !in_own_process("turns::a_ring_is_replaced_while_its_frames_are_in_flight") {
         return;
     }
     let Some((context, device)) = open() else { return };
