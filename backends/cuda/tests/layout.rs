@@ -7,7 +7,7 @@ use gpu_interop_core::{AddressMode, FilterMode, MemoryHandleKind, ReadMode, Sema
 use gpu_interop_driver::exportable::abi as exportable;
 use gpu_interop_driver::texture::sampling;
 use gpu_interop_driver::{abi, array, texture};
-use gpu_interop_test_support::{same_descriptors, same_textures, same_virtual_memory};
+use gpu_interop_test_support::{same_copies, same_descriptors, same_textures, same_virtual_memory};
 
 #[test]
 fn structs() {
@@ -106,28 +106,8 @@ fn sampling_is_encoded_with_the_headers_constants() {
 
 #[test]
 fn copies() {
-    use std::mem::{offset_of, size_of};
-
     use cuda::CUmemorytype_enum as Type;
-    type Theirs = cuda::CUDA_MEMCPY3D_st;
-    type Ours = array::Memcpy3d<usize>;
-    type Side = array::Memcpy3dSide<usize>;
     assert_eq!(array::MEMORY_TYPE_HOST, Type::CU_MEMORYTYPE_HOST as u32);
     assert_eq!(array::MEMORY_TYPE_DEVICE, Type::CU_MEMORYTYPE_DEVICE as u32);
-    assert_eq!(size_of::<Ours>(), size_of::<Theirs>());
-    let pairs = [
-        (offset_of!(Side, offset), offset_of!(Theirs, srcXInBytes), offset_of!(Theirs, dstXInBytes)),
-        (offset_of!(Side, level_of_detail), offset_of!(Theirs, srcLOD), offset_of!(Theirs, dstLOD)),
-        (offset_of!(Side, memory_type), offset_of!(Theirs, srcMemoryType), offset_of!(Theirs, dstMemoryType)),
-        (offset_of!(Side, host), offset_of!(Theirs, srcHost), offset_of!(Theirs, dstHost)),
-        (offset_of!(Side, device), offset_of!(Theirs, srcDevice), offset_of!(Theirs, dstDevice)),
-        (offset_of!(Side, array), offset_of!(Theirs, srcArray), offset_of!(Theirs, dstArray)),
-        (offset_of!(Side, reserved), offset_of!(Theirs, reserved0), offset_of!(Theirs, reserved1)),
-        (offset_of!(Side, pitch), offset_of!(Theirs, srcPitch), offset_of!(Theirs, dstPitch)),
-        (offset_of!(Side, height), offset_of!(Theirs, srcHeight), offset_of!(Theirs, dstHeight)),
-    ];
-    for (ours, src, dst) in pairs {
-        assert_eq!((offset_of!(Ours, src) + ours, offset_of!(Ours, dst) + ours), (src, dst));
-    }
-    assert_eq!(offset_of!(Ours, extent), offset_of!(Theirs, WidthInBytes));
+    same_copies!(usize, cuda::CUDA_MEMCPY3D_st, reserved0, reserved1);
 }

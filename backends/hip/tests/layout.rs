@@ -5,7 +5,7 @@ use cubecl_hip_sys as hip;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use gpu_interop_driver::exportable::abi as exportable;
 use gpu_interop_driver::{abi, array, texture};
-use gpu_interop_test_support::{same_descriptors, same_textures, same_virtual_memory};
+use gpu_interop_test_support::{same_copies, same_descriptors, same_textures, same_virtual_memory};
 
 #[test]
 fn structs() {
@@ -85,26 +85,7 @@ fn handle_kinds() {
 
 #[test]
 fn copies() {
-    use std::mem::{offset_of, size_of};
-
-    type Theirs = hip::HIP_MEMCPY3D;
-    type Ours = array::Memcpy3d<[usize; 0]>;
-    type Side = array::Memcpy3dSide<[usize; 0]>;
     assert_eq!(array::MEMORY_TYPE_HOST, hip::hipMemoryType_hipMemoryTypeHost);
     assert_eq!(array::MEMORY_TYPE_DEVICE, hip::hipMemoryType_hipMemoryTypeDevice);
-    assert_eq!(size_of::<Ours>(), size_of::<Theirs>());
-    let pairs = [
-        (offset_of!(Side, offset), offset_of!(Theirs, srcXInBytes), offset_of!(Theirs, dstXInBytes)),
-        (offset_of!(Side, level_of_detail), offset_of!(Theirs, srcLOD), offset_of!(Theirs, dstLOD)),
-        (offset_of!(Side, memory_type), offset_of!(Theirs, srcMemoryType), offset_of!(Theirs, dstMemoryType)),
-        (offset_of!(Side, host), offset_of!(Theirs, srcHost), offset_of!(Theirs, dstHost)),
-        (offset_of!(Side, device), offset_of!(Theirs, srcDevice), offset_of!(Theirs, dstDevice)),
-        (offset_of!(Side, array), offset_of!(Theirs, srcArray), offset_of!(Theirs, dstArray)),
-        (offset_of!(Side, pitch), offset_of!(Theirs, srcPitch), offset_of!(Theirs, dstPitch)),
-        (offset_of!(Side, height), offset_of!(Theirs, srcHeight), offset_of!(Theirs, dstHeight)),
-    ];
-    for (ours, src, dst) in pairs {
-        assert_eq!((offset_of!(Ours, src) + ours, offset_of!(Ours, dst) + ours), (src, dst));
-    }
-    assert_eq!(offset_of!(Ours, extent), offset_of!(Theirs, WidthInBytes));
+    same_copies!([usize; 0], hip::HIP_MEMCPY3D);
 }

@@ -78,3 +78,31 @@ macro_rules! same_virtual_memory {
         }
     }};
 }
+
+/// Compares the struct of array copies: `RESERVED, THEIRS`, and the fields of the reserved bytes if there are any.
+#[macro_export]
+macro_rules! same_copies {
+    ($reserved:ty, $theirs:ty $(, $src_reserved:ident, $dst_reserved:ident)?) => {{
+        use std::mem::{offset_of, size_of};
+        use $crate::gpu_interop_driver::array::{Memcpy3d, Memcpy3dSide};
+        type Ours = Memcpy3d<$reserved>;
+        type Side = Memcpy3dSide<$reserved>;
+        type Theirs = $theirs;
+        assert_eq!(size_of::<Ours>(), size_of::<Theirs>());
+        let fields = [
+            (offset_of!(Side, offset), offset_of!(Theirs, srcXInBytes), offset_of!(Theirs, dstXInBytes)),
+            (offset_of!(Side, level_of_detail), offset_of!(Theirs, srcLOD), offset_of!(Theirs, dstLOD)),
+            (offset_of!(Side, memory_type), offset_of!(Theirs, srcMemoryType), offset_of!(Theirs, dstMemoryType)),
+            (offset_of!(Side, host), offset_of!(Theirs, srcHost), offset_of!(Theirs, dstHost)),
+            (offset_of!(Side, device), offset_of!(Theirs, srcDevice), offset_of!(Theirs, dstDevice)),
+            (offset_of!(Side, array), offset_of!(Theirs, srcArray), offset_of!(Theirs, dstArray)),
+            $((offset_of!(Side, reserved), offset_of!(Theirs, $src_reserved), offset_of!(Theirs, $dst_reserved)),)?
+            (offset_of!(Side, pitch), offset_of!(Theirs, srcPitch), offset_of!(Theirs, dstPitch)),
+            (offset_of!(Side, height), offset_of!(Theirs, srcHeight), offset_of!(Theirs, dstHeight)),
+        ];
+        for (ours, src, dst) in fields {
+            assert_eq!((offset_of!(Ours, src) + ours, offset_of!(Ours, dst) + ours), (src, dst));
+        }
+        assert_eq!(offset_of!(Ours, extent), offset_of!(Theirs, WidthInBytes));
+    }};
+}
