@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write;
 use std::fs::File;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::system::{BorrowedOsHandle, OsHandle, nameless_file};
 use gpu_interop_conformance::{Verdict, system};
 use gpu_interop_driver::DRIVER_CALL;
@@ -87,7 +88,7 @@ impl From<OsHandle> for CallFile {
 static RECORDING: Mutex<Option<Recording>> = Mutex::new(None);
 
 fn recording() -> MutexGuard<'static, Option<Recording>> {
-    RECORDING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&RECORDING)
 }
 
 /// Starts to write this process's calls to a file.

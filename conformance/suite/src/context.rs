@@ -1,7 +1,8 @@
 //! The context of a scenario.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use gpu_interop::sync::lock;
 use gpu_interop::{Backend, Device, ErrorKind, ExternalMemory, Feature, MappedBuffer, Module, Stream};
 
 use schemars::JsonSchema;
@@ -56,7 +57,7 @@ pub struct Observations(Arc<Mutex<Recorded>>);
 
 impl Observations {
     fn lock(&self) -> MutexGuard<'_, Recorded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Takes the records since the last call.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Args;
+use gpu_interop::sync::lock;
 use gpu_interop::{DeviceIdentity, DeviceKind};
 use gpu_interop_conformance::process::this_program;
 use gpu_interop_conformance::system::Received;
@@ -185,7 +186,7 @@ impl Monitor {
 
     /// The present state; `None` if it cannot be read. A failed reading is the last one.
     pub(crate) fn read(&self) -> Option<Gpu> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let MonitorState::Runs(process) = &*state else { return None };
         match process.read() {
             Ok(gpu) => Some(gpu),

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::{Concurrency, ExporterName};
 
 use super::Isolation;
@@ -87,7 +88,7 @@ pub(super) fn run_all(jobs: NonZeroUsize, cases: &[Case<'_>], groups: Vec<Group>
     std::thread::scope(|scope| {
         for _ in 0..jobs.get() {
             scope.spawn(|| {
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let next = || lock(&queue).pop_front();
                 while let Some(group) = next() {
                     run(group);
                 }

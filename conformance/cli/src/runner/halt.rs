@@ -5,10 +5,11 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use gpu_interop::ErrorKind;
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::{ErrorReport, Outcome, Stop, Verdict};
 
 use super::case::Ended;
@@ -72,7 +73,7 @@ impl Halt {
 
     /// Checks whether the GPU is lost after `case`, and stops the run if it is.
     pub(super) fn check_gpu(&self, case: &str, probe: impl Fn() -> Option<String>) {
-        let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _checking = lock(&self.checking);
         if self.is_lost() || interrupt::is_interrupted() {
             return;
         }
@@ -83,7 +84,7 @@ impl Halt {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Stopped>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stopped)
     }
 }
 

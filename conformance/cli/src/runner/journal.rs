@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use chrono::{DateTime, SubsecRound, Utc};
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::{Stop, Verdict};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ impl Journal {
     /// # Errors
     /// If the journal is of another run.
     pub(super) fn begin(&self, device: usize, report: &Report, cases: &[String]) -> Verdict<Earlier> {
-        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.began) = Instant::now();
         match earlier(&self.earlier, device, report, cases) {
             Ok(Some(earlier)) => {
                 self.add(&Line::Resumed { device, at: Utc::now().trunc_subsecs(0) });
@@ -136,13 +137,13 @@ impl Journal {
     }
 
     fn at_us(&self) -> u64 {
-        micros(self.began.lock().unwrap_or_else(PoisonError::into_inner).elapsed())
+        micros(lock(&self.began).elapsed())
     }
 
     fn add(&self, line: &Line) {
         let Ok(mut bytes) = serde_json::to_vec(line) else { return };
         bytes.push(b'\n');
-        if let Some(lines) = &*self.lines.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(lines) = &*lock(&self.lines) {
             // Fails after an error of the writer, which `finish` reports.
             let _ = lines.send(bytes);
         }
@@ -157,7 +158,7 @@ impl Journal {
     }
 
     fn end(&mut self) -> std::io::Result<()> {
-        drop(self.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.lines).take());
         let Some(writer) = self.writer.take() else { return Ok(()) };
         writer.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that writes the journal panicked")))
     }

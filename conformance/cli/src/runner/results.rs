@@ -1,9 +1,10 @@
 //! Results of a run, as its cases end: repetitions, and judgement with respect to expectations.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::{Expectations, Outcome, Place, Stop};
 
 use super::case::{Case, Drivers, Ended, Run, micros};
@@ -147,7 +148,7 @@ impl<'a> Results<'a> {
 
     /// All results, in the order of the cases. A case missing from the report would go unnoticed: it failed.
     pub(super) fn take(&self) -> Vec<CaseReport> {
-        let known = std::mem::take(&mut *self.results.lock().unwrap_or_else(PoisonError::into_inner));
+        let known = std::mem::take(&mut *lock(&self.results));
         let lost = |index| self.judged(index, Vec::new());
         known.into_iter().enumerate().map(|(index, result)| result.unwrap_or_else(|| lost(index))).collect()
     }
@@ -169,13 +170,13 @@ impl<'a> Results<'a> {
     }
 
     fn keep(&self, index: usize, result: CaseReport) {
-        if let Some(place) = self.results.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index) {
+        if let Some(place) = lock(&self.results).get_mut(index) {
             *place = Some(result);
         }
     }
 
     fn lock_failed(&self) -> MutexGuard<'_, Vec<(usize, Run)>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failed)
     }
 
     fn judged(&self, index: usize, runs: Vec<Run>) -> CaseReport {

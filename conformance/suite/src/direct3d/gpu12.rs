@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence};
@@ -20,6 +20,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
 };
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
 use gpu_interop::d3d::windows::core::Interface;
+use gpu_interop::sync::{lock, unpoisoned};
 use gpu_interop::{Device, ErrorKind, ExporterTimeline};
 
 use super::Library;
@@ -92,7 +93,7 @@ impl Drop for Inner {
     /// may still use are leaked with the queue.
     fn drop(&mut self) {
         const A_LITTLE: Duration = Duration::from_secs(1);
-        let submitted = std::mem::take(self.submitted.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let submitted = std::mem::take(unpoisoned(self.submitted.get_mut()));
         if self.done.wait(submitted.count, A_LITTLE).is_err() {
             std::mem::forget((submitted.uses, self.queue.clone(), self.done.clone()));
         }
@@ -135,7 +136,7 @@ impl Gpu12 {
 
     /// An idle mapped buffer of at least this size, bytes.
     pub(crate) fn staging(&self, way: Way, size: usize) -> Verdict<Staging> {
-        let mut spare = self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.inner.spare);
         if let Some(found) = spare.iter().position(|spare| spare.way == way && spare.size >= size) {
             return Ok(spare.swap_remove(found));
         }
@@ -187,7 +188,7 @@ impl Gpu12 {
 
     /// Returns staging memory that is no longer used.
     pub(crate) fn give_back(&self, staging: Staging) {
-        self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner).push(staging);
+        lock(&self.inner.spare).push(staging);
     }
 
     /// Submits a list with the commands of `record`, between optional waits and signals. Returns the number to wait
@@ -212,7 +213,7 @@ impl Gpu12 {
         // SAFETY: the list is recording.
         unsafe { list.Close() }?;
         let queue = self.queue();
-        let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut submitted = lock(&self.inner.submitted);
         let reached = self.inner.done.value()?;
         submitted.uses.retain(|(number, _)| *number > reached);
         if let Some(point) = wait {
@@ -238,7 +239,7 @@ impl Gpu12 {
             ErrorKind::Timeout => Stop::failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
-        let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut submitted = lock(&self.inner.submitted);
         submitted.uses.retain(|(of, _)| *of > number);
         Ok(())
     }

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpu_interop::host::HostSemaphore;
+use gpu_interop::sync::{lock, unpoisoned};
 use gpu_interop::{
     BufferSlice, Device, DeviceIdentity, ErrorKind, ExportableMemory, ExporterTimeline, Feature, MappedBuffer,
     MemoryImport, SemaphorePayload, Stream,
@@ -220,7 +221,7 @@ impl Queue {
 
     fn enqueue(&self, job: Job) -> Verdict<Enqueued> {
         let (answer, answers) = channel();
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = lock(&self.jobs);
         let sent = jobs.as_ref().map(|jobs| jobs.send((job, answer)).is_ok());
         if sent == Some(true) { Ok(Enqueued(answers)) } else { Err(Stop::failed("the exporter's queue ended".into())) }
     }
@@ -229,7 +230,7 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
-        *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        *unpoisoned(self.jobs.get_mut()) = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

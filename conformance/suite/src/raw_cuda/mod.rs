@@ -10,8 +10,10 @@ mod serve;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use gpu_interop::sync::lock;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +59,7 @@ impl RawProcess {
         match &backend.library {
             Some(library) if context.driver_api()? == DriverApi::Cuda => {
                 let (library, device) = (library.clone(), context.ordinal());
-                let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let handed_on = lock(&HANDED_ON).take();
                 let same = |process: &Self| process.library == library && process.device == device;
                 // The process ends by itself after a while.
                 let answers = |process: &Self| process.peer.as_ref().is_some_and(Peer::is_running);
@@ -111,7 +113,7 @@ impl RawProcess {
 
     /// Keeps the process for the next scenario. Its driver must be undamaged.
     pub(crate) fn hand_on(self) {
-        *HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+        *lock(&HANDED_ON) = Some(self);
     }
 
     /// Ends the process, and describes an abnormal end: some damage is detected only then.

@@ -13,8 +13,9 @@ mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use gpu_interop::sync::lock;
 use gpu_interop_conformance::{Stop, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -160,7 +161,7 @@ impl KernelLog {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, LogState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

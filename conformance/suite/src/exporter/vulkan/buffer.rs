@@ -1,7 +1,8 @@
 //! Buffers of Vulkan, and staging memory for copies of few bytes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use gpu_interop::sync::lock;
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission};
 use gpu_interop::{ErrorKind, MemoryImport};
@@ -187,7 +188,7 @@ pub(super) struct Spare(Mutex<Vec<OwnedBuffer>>);
 
 impl Spare {
     fn take(&self, context: &HeadlessContext, size: u64) -> Verdict<OwnedBuffer> {
-        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = lock(&self.0).pop();
         match spare.filter(|buffer| buffer.size() >= size) {
             Some(buffer) => Ok(buffer),
             None => Ok(OwnedBuffer::new(context.interop(), size, USAGE, MemoryPlacement::HostVisible)?),
@@ -195,7 +196,7 @@ impl Spare {
     }
 
     fn put(&self, buffer: OwnedBuffer) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+        lock(&self.0).push(buffer);
     }
 }
 
