@@ -38,7 +38,6 @@ mod context;
 mod device_memory;
 #[cfg(windows)]
 mod direct3d;
-mod discovery;
 #[doc(hidden)] // For the command only.
 pub mod execution;
 mod expectations;
@@ -69,7 +68,6 @@ pub mod system;
 
 pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemaphore, host_semaphore};
 pub use context::{Context, Observation, Observations, Recorded};
-pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use execution::Seeds;
 pub use expectations::{DeclaredFlake, Expectations, Machine, Place, Version};
 pub use exporter::{
@@ -85,4 +83,5 @@ pub use process::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use provenance::{Emulated, Tool};
 pub use scenario::{Concurrency, Exporters, Scenario};
 pub use suite::{BACKEND_NAMES, Suite};
+pub use suite::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use system::{BorrowedOsHandle, OsHandle};

@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
-use crate::discovery::Discovery;
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
+use crate::suite::Discovery;
 use crate::system::{self, describe, nameless_file, set_variable};
 
 /// The length of the end of a process's output in a report, bytes.

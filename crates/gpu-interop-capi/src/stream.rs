@@ -1,16 +1,16 @@
-//! Streams.
+//! Streams, their events, and words in memory that they wait for and write.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::backend::RawStream;
-use gpu_interop::{Error, Stream};
+use gpu_interop::{Error, Result, Stream, WaitCondition};
 
 use crate::buffer::gpi_range;
 use crate::call::call;
 use crate::constants::GPI_NO_TIMEOUT;
-use crate::handle::{gpi_device, gpi_stream};
+use crate::handle::{gpi_device, gpi_event, gpi_stream};
 use crate::object;
 use crate::pointer::Out;
 use crate::release::{Release, gpi_release_function};
@@ -180,4 +180,135 @@ pub extern "C" fn gpi_stream_destroy(stream: gpi_stream) -> gpi_status {
         let stream = object::remove(operation, stream)?;
         Arc::into_inner(stream).map_or(Ok(()), Stream::close)
     })
+}
+
+/// Condition: the word has reached the value, with wrap-around. HIP compares without wrap-around.
+pub const GPI_WAIT_GREATER_OR_EQUAL: i32 = 0;
+/// Condition: the word equals the value.
+pub const GPI_WAIT_EQUAL: i32 = 1;
+/// Condition: the word and the value have a common bit.
+pub const GPI_WAIT_AND: i32 = 2;
+/// Condition: a bit is set neither in the word nor in the value.
+pub const GPI_WAIT_NOR: i32 = 3;
+
+fn condition(operation: &'static str, condition: i32) -> Result<WaitCondition> {
+    match condition {
+        GPI_WAIT_GREATER_OR_EQUAL => Ok(WaitCondition::GreaterOrEqual),
+        GPI_WAIT_EQUAL => Ok(WaitCondition::Equal),
+        GPI_WAIT_AND => Ok(WaitCondition::And),
+        GPI_WAIT_NOR => Ok(WaitCondition::Nor),
+        _ => {
+            Err(Error::invalid(operation, "unknown condition; pass a GPI_WAIT_*").with_context("condition", condition))
+        }
+    }
+}
+
+/// Makes later work wait until the 32-bit word of a range satisfies a `GPI_WAIT_*` (`cuStreamWaitValue32`).
+///
+/// Errors: `GPI_ERROR_UNSUPPORTED` where streams lack it; `GPI_ERROR_INVALID_ARGUMENT` unless the range is 4 bytes, aligned to
+/// 4 bytes, and of the stream's device; otherwise the driver's error.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_wait_value_u32(stream: gpi_stream, word: gpi_range, value: u32, wait: i32) -> gpi_status {
+    call("gpi_stream_wait_value_u32", |operation| {
+        let (stream, memory) = (object::get(operation, stream)?, word.memory(operation)?);
+        stream.wait_value_u32(word.slice(operation, &memory)?, value, condition(operation, wait)?)
+    })
+}
+
+/// As `gpi_stream_wait_value_u32`, for a 64-bit word (`cuStreamWaitValue64`).
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_wait_value_u64(stream: gpi_stream, word: gpi_range, value: u64, wait: i32) -> gpi_status {
+    call("gpi_stream_wait_value_u64", |operation| {
+        let (stream, memory) = (object::get(operation, stream)?, word.memory(operation)?);
+        stream.wait_value_u64(word.slice(operation, &memory)?, value, condition(operation, wait)?)
+    })
+}
+
+/// Writes the 32-bit word of a range after all work enqueued before has completed (`cuStreamWriteValue32`).
+///
+/// Errors: as `gpi_stream_wait_value_u32`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_write_value_u32(stream: gpi_stream, word: gpi_range, value: u32) -> gpi_status {
+    call("gpi_stream_write_value_u32", |operation| {
+        let (stream, memory) = (object::get(operation, stream)?, word.memory(operation)?);
+        stream.write_value_u32(word.slice(operation, &memory)?, value)
+    })
+}
+
+/// As `gpi_stream_write_value_u32`, for a 64-bit word (`cuStreamWriteValue64`).
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_write_value_u64(stream: gpi_stream, word: gpi_range, value: u64) -> gpi_status {
+    call("gpi_stream_write_value_u64", |operation| {
+        let (stream, memory) = (object::get(operation, stream)?, word.memory(operation)?);
+        stream.write_value_u64(word.slice(operation, &memory)?, value)
+    })
+}
+
+/// Creates an event without timing, and writes it to `*event`, owned by the caller.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_event_create(device: gpi_device, event: *mut gpi_event) -> gpi_status {
+    call("gpi_event_create", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "event", event) }?;
+        out.set(object::add(object::get(operation, device)?.create_event()?));
+        Ok(())
+    })
+}
+
+/// Writes to `*complete` 1 if all work before the event's last record has completed or it was never recorded, else 0. Does not
+/// block.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_event_query(event: gpi_event, complete: *mut i32) -> gpi_status {
+    call("gpi_event_query", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "complete", complete) }?;
+        out.set(i32::from(object::get(operation, event)?.is_complete()?));
+        Ok(())
+    })
+}
+
+/// Writes the driver's event (`CUevent`), valid while the event lives, to `*raw`.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_event_get_raw(event: gpi_event, raw: *mut u64) -> gpi_status {
+    call("gpi_event_get_raw", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "raw", raw) }?;
+        out.set(object::get(operation, event)?.as_raw().get() as u64);
+        Ok(())
+    })
+}
+
+/// Records an event after all work enqueued on the stream so far.
+///
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for an event of another device; otherwise the driver's error.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_record_event(stream: gpi_stream, event: gpi_event) -> gpi_status {
+    call("gpi_stream_record_event", |operation| {
+        object::get(operation, stream)?.record(&*object::get(operation, event)?)
+    })
+}
+
+/// Makes later work of the stream wait for an event's last record.
+///
+/// Errors: as `gpi_stream_record_event`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_wait_event(stream: gpi_stream, event: gpi_event) -> gpi_status {
+    call("gpi_stream_wait_event", |operation| {
+        object::get(operation, stream)?.wait_event(&*object::get(operation, event)?)
+    })
+}
+
+/// Destroys the event, which may be pending.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_event_destroy(event: gpi_event) -> gpi_status {
+    call("gpi_event_destroy", |operation| object::remove(operation, event).map(drop))
 }

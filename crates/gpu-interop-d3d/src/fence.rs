@@ -9,9 +9,9 @@ use windows::Win32::Graphics::Direct3D11::{ID3D11Device, ID3D11Fence};
 use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12Fence};
 use windows::core::Interface;
 
-use crate::event::Event;
 use crate::handle::Checked;
 use crate::hresult;
+use crate::waiter::Event;
 
 /// The value of every fence of a lost device. Signals with it are rejected.
 pub(crate) const LOST: u64 = u64::MAX;

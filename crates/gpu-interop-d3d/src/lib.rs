@@ -45,18 +45,16 @@
 #![doc(html_root_url = "../")]
 
 #[cfg(windows)]
+mod adapter;
+#[cfg(windows)]
 #[macro_use]
 mod macros;
 
-#[cfg(windows)]
-mod adapter;
 #[cfg(windows)]
 pub mod d3d11;
 #[cfg(windows)]
 pub mod d3d12;
 mod dimension;
-#[cfg(windows)]
-mod event;
 #[cfg(windows)]
 mod fence;
 mod flags;
@@ -66,17 +64,16 @@ mod handle;
 #[cfg(any(windows, test))]
 mod hresult;
 mod identity;
-mod sharing;
 mod texture;
 mod video;
 #[cfg(windows)]
 mod waiter;
 
 pub use dimension::{SrvDimension, array_shape};
+pub use flags::Sharing;
 pub use flags::{BindFlags, MiscFlags, ResourceFlags, array_usage, array_usage_of_bindings};
 pub use format::{ChannelOrder, ColorEncoding, DxgiFormat, TexelFormat};
 pub use identity::luid_bytes;
-pub use sharing::Sharing;
 pub use texture::TextureSpec;
 pub use video::VideoTextureSpec;
 #[cfg(windows)]

@@ -15,7 +15,7 @@ use crate::export::{self, PyExport};
 use crate::identity::PyIdentity;
 use crate::import::{self, Described};
 use crate::memory::PyMemory;
-use crate::names;
+use crate::error;
 use crate::stream::{Flow, Lent, PyStream};
 use crate::timeline::PyTimeline;
 
@@ -128,7 +128,7 @@ impl PyDevice {
     fn passed_over(&self) -> PyResult<Vec<(String, String)>> {
         let shared = self.shared("Device.passed_over")?;
         let tried = shared.passed_over.iter();
-        Ok(tried.map(|attempt| (attempt.target.clone(), names::in_python(&attempt.reason))).collect())
+        Ok(tried.map(|attempt| (attempt.target.clone(), error::in_python(&attempt.reason))).collect())
     }
 
     /// Support of each kind of memory handle and each feature, as text: ``native``, ``emulated: ...`` or

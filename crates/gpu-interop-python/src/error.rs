@@ -1,10 +1,9 @@
-//! Errors of the library as Python exceptions.
+//! Errors of the library as Python exceptions, with the names that Python has.
 
 use gpu_interop::{Error, ErrorKind, Result};
+use gpu_interop_core::with_names;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-
-use crate::names;
 
 /// Conversion of the library's results into Python's.
 pub(crate) trait Raise<T> {
@@ -26,11 +25,11 @@ pub(crate) fn exception(error: &Error) -> PyErr {
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("gpu_interop._errors").map(Bound::unbind))?.bind(py);
-    let operation = names::operation(error.operation());
+    let operation = operation(error.operation());
     // `Debug` is the message with the sources below.
     let message = format!("{error:?}");
     let rest = message.strip_prefix(error.operation()).unwrap_or(&message);
-    let message = format!("{operation}{}", names::in_python(rest));
+    let message = format!("{operation}{}", in_python(rest));
     let value = module.getattr(class_name(error.kind()))?.call1((message,))?;
     value.setattr("operation", operation)?;
     value.setattr("code", error.code().map(|code| code.value))?;
@@ -67,4 +66,88 @@ fn class_name(kind: ErrorKind) -> &'static str {
 /// The error of a call on a closed object.
 pub(crate) fn closed(operation: &'static str, what: &str) -> Error {
     Error::invalid(operation, format!("the {what} is closed; use it before `close` or inside its `with` block"))
+}
+
+/// Names inside messages, as whole words. A longer text is before one that it contains.
+const NAMES: [(&str, &str); 24] = [
+    (" (MemoryHandle::opaque_from_raw_fd, classify_fd)", ""),
+    ("declare one submitted through ash (OwnedSemaphore::assume_signalled)", "leave out the wait"),
+    ("declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)", "leave out the signal"),
+    ("create it with ExportableBuffer::new or ImportedBuffer::new", "create it with exportable=True"),
+    ("ArrayUsage::SURFACE_LOAD_STORE", "the usage for surfaces"),
+    ("`ExportableMemory::size`", "Memory.size"),
+    ("`ImportedImage`", "an image in another process"),
+    ("MemoryImport::trusted_peer", "trusted_peer=True"),
+    ("MemoryPlacement::HostVisible", "host_visible=True"),
+    ("ModuleImage::Builtin", "the built-in kernels"),
+    ("OwnedImage::subresource_layout", "Image.row_pitch"),
+    ("`OwnedSemaphore::timeline`", "Device.timeline"),
+    ("Stream::signal", "Timeline.signal"),
+    ("Stream::wait", "Timeline.wait"),
+    ("or pass TimelineStrategy::HostBridge", "or set it to bridge"),
+    ("Timeline::wait", "Timeline.host_wait"),
+    ("`Timeline`", "Timeline"),
+    ("VkApplicationInfo::apiVersion", "VkApplicationInfo.apiVersion"),
+    ("VkMemoryAllocateInfo::allocationSize", "VkMemoryAllocateInfo.allocationSize"),
+    ("VulkanInterop::optional_device_extensions", "vulkan.Device.optional_extensions"),
+    ("`dedicated`", "dedicated=True"),
+    ("`native`", "native=True"),
+    ("gpu_interop::", "gpu_interop."),
+    ("ExporterTimeline::", "Timeline."),
+];
+
+/// Functions of Rust that Python has under another name.
+const OPERATIONS: [(&str, &str); 17] = [
+    ("BackendChoice::from_str", "gpu_interop.open"),
+    ("BackendName::from_str", "gpu_interop.open"),
+    ("Device::allocate_exportable", "Device.allocate"),
+    ("Device::open", "gpu_interop.open"),
+    ("Device::open_matching", "gpu_interop.open"),
+    ("ExternalMemory::map_buffer", "Memory.tensor"),
+    ("HeadlessContext::new", "vulkan.Context"),
+    ("Recording::acquire_image", "Recording.acquire"),
+    ("Recording::initialize_image", "Recording.initialize"),
+    ("Recording::release_image", "Recording.release"),
+    ("Stream::signal_timeline", "Timeline.signal"),
+    ("Stream::wait_timeline", "Timeline.wait"),
+    ("Timeline::new", "Device.timeline"),
+    ("Timeline::signal", "Timeline.host_signal"),
+    ("Timeline::wait", "Timeline.host_wait"),
+    ("gpu_interop::device_for", "gpu_interop.open"),
+    ("gpu_interop::select", "gpu_interop.open"),
+];
+
+/// Types of Rust that Python has under another name.
+const TYPES: [(&str, &str); 8] = [
+    ("ExportableBuffer", "Buffer"),
+    ("ExportableImage", "Image"),
+    ("ExportableMemory", "Memory"),
+    ("HeadlessContext", "Context"),
+    ("HostBackend", "Device"),
+    ("HostSemaphore", "Timeline"),
+    ("OwnedBuffer", "Buffer"),
+    ("OwnedSemaphore", "Timeline"),
+];
+
+/// A message with the names of Python.
+pub(crate) fn in_python(message: &str) -> String {
+    let text = with_names(message, &NAMES);
+    // Functions of earlier errors.
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let pieces = text.split_inclusive(|c| !in_name(c)).map(|piece| {
+        let name = piece.trim_end_matches(|c| !in_name(c) || c == ':');
+        let is_rust = name.contains("::") && name.starts_with(|c: char| c.is_ascii_uppercase());
+        if is_rust { operation(name) + &piece[name.len()..] } else { piece.to_owned() }
+    });
+    pieces.collect()
+}
+
+/// The failed function: the driver's, or Python's in place of one of Rust.
+pub(crate) fn operation(of: &str) -> String {
+    if let Some((_, python)) = OPERATIONS.iter().find(|(rust, _)| *rust == of) {
+        return (*python).to_owned();
+    }
+    let Some((class, method)) = of.split_once("::") else { return of.to_owned() };
+    let class = TYPES.iter().find(|(rust, _)| *rust == class).map_or(class, |(_, python)| python);
+    format!("{class}.{method}")
 }

@@ -27,8 +27,6 @@ mod identity;
 mod import;
 mod layout;
 mod memory;
-mod names;
-mod operand;
 mod selection;
 mod stream;
 mod tensor;

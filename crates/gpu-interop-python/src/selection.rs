@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::identity::PyIdentity;
-use crate::names;
+use crate::error;
 
 /// A device that can be opened.
 #[pyclass(frozen, module = "gpu_interop", name = "DeviceInfo")]
@@ -104,7 +104,7 @@ fn warn(py: Python<'_>, passed_over: &[LoadAttempt]) -> PyResult<()> {
             "the {} backend is not used, because its driver failed: {}; name a backend to get an error instead: \
              gpu_interop.open(backend=\"{}\")",
             attempt.target,
-            names::in_python(&attempt.reason),
+            error::in_python(&attempt.reason),
             attempt.target
         );
         py.import("warnings")?.call_method1("warn", (message, category))?;
@@ -121,7 +121,7 @@ pub(crate) fn backends(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let state = match backend.and_then(|backend| backend.devices()) {
             Ok(devices) if devices.is_empty() => "the driver loads but has no device".into(),
             Ok(_) => "available".into(),
-            Err(error) => names::in_python(&error.to_string()),
+            Err(error) => error::in_python(&error.to_string()),
         };
         table.set_item(name.to_string(), state)?;
     }

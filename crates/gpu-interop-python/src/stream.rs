@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 use crate::convert::{bytes_of, detached_drop};
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
-use crate::operand::Operand;
+use crate::convert::Operand;
 use crate::timeline;
 
 /// A stream, with an event to hand its work over.

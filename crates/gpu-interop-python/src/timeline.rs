@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, exception};
 use crate::watcher::{self, Notice, Watcher};
-use crate::{names, stream};
+use crate::{error, stream};
 
 /// A counter that only grows, shared by streams, the host and Vulkan.
 ///
@@ -163,7 +163,7 @@ impl PyTimeline {
     }
 
     fn __repr__(&self) -> String {
-        let failed = |error: Error| format!("failed: {}", names::in_python(&error.to_string()));
+        let failed = |error: Error| format!("failed: {}", error::in_python(&error.to_string()));
         let value = self.timeline.value().map_or_else(failed, |value| format!("at {value}"));
         let device = &self.shared.device;
         let origin = if self.semaphore.is_some() { "Vulkan" } else { "the host" };

@@ -3,7 +3,13 @@
 mod gpu;
 mod host;
 mod kernel_log;
-mod sys;
+
+/// Calls of management libraries, and of Windows' event log.
+mod sys {
+    #[cfg(windows)]
+    pub(super) mod event_log;
+    pub(super) mod nvml;
+}
 
 use std::thread::JoinHandle;
 

@@ -12,8 +12,6 @@
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod code;
-#[cfg(target_os = "linux")]
-pub mod descriptor;
 pub mod faults;
 pub mod hip;
 pub mod nvsci;
@@ -27,6 +25,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Locks a mutex, ignoring poison: a panic does not invalidate the data of a simulator's locks.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// File descriptors that callers pass as numbers.
+#[cfg(target_os = "linux")]
+pub mod descriptor {
+    use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+    /// The descriptor; `None` if the number is not open.
+    pub fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
+        // SAFETY: the borrow is only queried, and if it is open, the caller of the driver lent it for the call.
+        let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;
+        rustix::io::fcntl_getfd(fd).is_ok().then_some(fd)
+    }
+
+    /// Closes a descriptor whose ownership was transferred.
+    ///
+    /// # Safety
+    /// The previous owner expects the close.
+    pub unsafe fn close(fd: RawFd) {
+        if borrow(fd).is_some() {
+            // SAFETY: open, and the caller's promise.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
 }
 
 /// Writes a result.

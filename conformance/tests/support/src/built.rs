@@ -1,14 +1,17 @@
-//! Libraries of this workspace for tests that load them: simulators and the C interface.
+//! Programs and libraries that tests start or load: this program, simulators and the C interface, and C libraries.
 //!
 //! Without Cargo, as under Wine, `GPU_INTEROP_SIMULATORS` names the folder of the built libraries.
 
 use std::collections::BTreeMap;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
+#[cfg(unix)]
+use tempfile::TempDir;
 
 /// File of a library, or the error of building it.
 type Built = Result<PathBuf, String>;
@@ -78,4 +81,105 @@ fn dependencies() -> Built {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.ancestors().find(|folder| folder.ends_with("deps"));
     folder.map(Path::to_owned).ok_or_else(|| format!("{} is not in a target folder of Cargo", program.display()))
+}
+
+/// Variables by which schedulers and users select devices, libraries, a backend or a strategy for a whole machine.
+/// Simulators follow them like drivers.
+const MACHINE_VARIABLES: [&str; 10] = [
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "GPU_INTEROP_BACKEND",
+    "GPU_INTEROP_D3D_LIBRARY",
+    "GPU_INTEROP_NVSCIBUF_LIBRARY",
+    "GPU_INTEROP_NVSCISYNC_LIBRARY",
+    "GPU_INTEROP_TIMELINE",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+];
+
+/// Returns a command that starts this program without the machine's selections.
+///
+/// # Errors
+/// If the path of this program is unavailable.
+pub fn this_program() -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let simulator_variables = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.as_encoded_bytes().starts_with(b"GPU_INTEROP_SIM_"));
+    for name in MACHINE_VARIABLES.into_iter().map(Into::into).chain(simulator_variables) {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+/// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or
+/// make calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has
+/// ended.
+///
+/// # Panics
+/// If the test fails there, or does not exist.
+pub fn in_own_process(name: &str) -> bool {
+    const ALONE: &str = "GPU_INTEROP_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut program = Command::new(std::env::current_exe().expect("a path"));
+    let output = program.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().expect("started");
+    let [text, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}{errors}", output.status);
+    println!("{text}");
+    false
+}
+
+/// Runs the tests of a program without Rust's test harness, as its arguments say. `threads` is the number of parallel
+/// tests, unless the arguments name one.
+pub fn run_tests(tests: Vec<Trial>, threads: Option<usize>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(threads);
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Library in a temporary folder, which is removed on drop.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct CompiledLibrary {
+    folder: TempDir,
+    file: String,
+}
+
+#[cfg(unix)]
+impl CompiledLibrary {
+    /// Compiles `source` with the given switches and the C compiler that Rust links with. A missing compiler is a
+    /// failure, because it would have prevented building the tests.
+    ///
+    /// # Panics
+    /// If it does not compile.
+    pub fn compile(source: &str, switches: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the library");
+        let name = Path::new(source).file_stem().expect("a file").to_string_lossy();
+        let file = format!("lib{name}.so");
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        let output = Command::new(&compiler)
+            .args(["-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(folder.path().join(&file))
+            .args(switches)
+            .arg(source)
+            .arg("-lpthread")
+            .output()
+            .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        Self { folder, file }
+    }
+
+    /// File of the library.
+    pub fn library(&self) -> PathBuf {
+        self.folder.path().join(&self.file)
+    }
+}
+
+/// Returns the path of a source in the folder `c` of this crate.
+#[cfg(unix)]
+pub fn source(name: &str) -> String {
+    format!("{}/c/{name}", env!("CARGO_MANIFEST_DIR"))
 }

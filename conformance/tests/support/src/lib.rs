@@ -5,15 +5,12 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "used by tests, where a panic is a failure")]
 
 mod built;
-#[cfg(unix)]
-mod compile;
 mod layout;
 mod outcomes;
 #[cfg(target_os = "linux")]
 mod partial;
 #[cfg(target_os = "linux")]
 pub mod probe;
-mod program;
 #[cfg(target_os = "linux")]
 pub mod recorded;
 
@@ -22,10 +19,9 @@ pub mod request;
 #[doc(hidden)]
 pub use gpu_interop_driver;
 
-pub use built::{build, built_with_this_program};
 #[cfg(unix)]
-pub use compile::{CompiledLibrary, source};
+pub use built::{CompiledLibrary, source};
+pub use built::{build, built_with_this_program, in_own_process, run_tests, this_program};
 pub use outcomes::{Case, Known, as_recorded, committed, recording};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
-pub use program::{in_own_process, run_tests, this_program};

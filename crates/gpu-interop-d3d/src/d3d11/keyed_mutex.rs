@@ -9,8 +9,8 @@ use windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use windows::core::Interface;
 
 use super::resource::{ExportableResource, text};
-use crate::event::milliseconds;
 use crate::hresult;
+use crate::waiter::milliseconds;
 
 /// The keyed mutex of an [`ExportableResource`], which it keeps alive.
 ///

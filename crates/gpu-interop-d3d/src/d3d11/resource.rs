@@ -14,9 +14,9 @@ use windows::core::Interface;
 
 use super::interop::{ACCESS, D3d11Interop};
 use crate::dimension::SrvDimension;
+use crate::flags::Sharing;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
 use crate::handle::{Checked, created, exported, given, keep_handle, with_name};
-use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
 /// A buffer or texture whose memory can be exported. The memory is freed when this object, every NT handle and every

@@ -7,9 +7,9 @@ use gpu_interop_core::{Error, NvSciSyncUse, Result};
 use gpu_interop_driver::DriverFunction;
 
 use super::fence::Fence;
-use super::module::Module;
 use super::users::User;
 use crate::error::{check, not_null};
+use crate::sync::Module;
 use crate::sys::Handle;
 use crate::sys::sync::MAX_TIMEOUT_US;
 

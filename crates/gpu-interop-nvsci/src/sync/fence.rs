@@ -7,10 +7,10 @@ use gpu_interop_core::handle::NvSciFence;
 use gpu_interop_core::{Error, NvSciSyncUse, Result};
 use gpu_interop_driver::DriverFunction;
 
-use super::module::Module;
 use super::object::SyncObject;
 use super::users::User;
 use crate::error::{CLEARED_FENCE, check, missing};
+use crate::sync::Module;
 use crate::sys::sync;
 
 /// A future point of an object (`NvSciSyncFence`), in memory of the caller. New fences are cleared; a signal fills a

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{Device, Error, ErrorKind, NvSciSyncUse, Result};
 
-use super::module::{Module, SyncModule};
 use super::object::{Facts, SyncObject};
 use super::users::{User, Users};
 use crate::list::{List, Value, no_list};
+use crate::sync::{Module, SyncModule};
 use crate::sys::sync::{key, perm};
 
 /// Options of an attribute list, beyond signals and waits.

@@ -4,20 +4,18 @@ mod cpu;
 mod fence;
 mod import;
 mod list;
-mod module;
 mod object;
 mod users;
 
 use gpu_interop_core::Result;
 
+use crate::library::NvSci;
+
 pub use cpu::CpuWaitContext;
 pub use fence::Fence;
 pub use import::{ImportedSync, MemSync};
 pub use list::{ReconciledSyncAttributes, SyncAttributeList, SyncOptions};
-pub use module::SyncModule;
 pub use object::SyncObject;
-
-use crate::library::NvSci;
 
 impl NvSci {
     /// Opens a module of synchronisation objects (`NvSciSyncModuleOpen`). Objects of two modules do not mix.
@@ -43,4 +41,9 @@ impl SyncModule {
     pub fn cpu_wait_context(&self) -> Result<CpuWaitContext> {
         CpuWaitContext::allocate(self.inner.clone())
     }
+}
+
+crate::module::module! {
+    /// An open module of NvSciSync (`NvSciSyncModule`), which everything made from it keeps open. Cheap to clone.
+    SyncModule of sync: "NvSciSync"
 }

@@ -8,9 +8,9 @@ use gpu_interop_core::handle::NvSciSyncObject;
 use gpu_interop_core::{NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
 use gpu_interop_driver::DriverFunction;
 
-use super::module::Module;
 use super::users::{User, Users};
 use crate::error::{check, not_null};
+use crate::sync::Module;
 use crate::sys::Handle;
 
 /// Reconciled properties of an object.

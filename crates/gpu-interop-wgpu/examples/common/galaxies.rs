@@ -2,7 +2,7 @@
 
 use gpu_interop_wgpu::wgpu;
 
-use super::base::{Result, square};
+use super::setup::{Result, square};
 use super::{Options, bind, encode, fill, pass, pipeline, shader, view};
 
 /// Steps from the first frame to the last, unless there are more frames.

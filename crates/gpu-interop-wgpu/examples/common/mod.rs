@@ -2,8 +2,6 @@
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "an example uses a part of it")]
 
-mod base;
-mod code;
 pub(crate) mod edges;
 pub(crate) mod galaxies;
 mod picture;
@@ -16,11 +14,9 @@ use std::time::Instant;
 
 use gpu_interop_wgpu::{Interop, wgpu};
 
-use base::wait;
-pub(crate) use base::{Result, square};
-pub(crate) use code::{Code, code};
 use picture::{Readback, SIDE};
-pub(crate) use setup::Setup;
+use setup::wait;
+pub(crate) use setup::{Code, Result, Setup, code, square};
 use window::Window;
 
 /// Frames with compute or behind it, while another one is recorded.

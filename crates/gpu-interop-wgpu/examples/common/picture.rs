@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gpu_interop_wgpu::wgpu;
 
-use super::base::{Result, square, wait};
+use super::setup::{Result, square, wait};
 
 /// Width and height of expected pictures, texels.
 pub(super) const SIDE: u32 = 256;

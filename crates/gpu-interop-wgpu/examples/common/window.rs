@@ -11,7 +11,7 @@ use winit::event_loop::{ActiveEventLoop, EventLoop};
 use winit::platform::pump_events::{EventLoopExtPumpEvents, PumpStatus};
 use winit::window::{WindowAttributes, WindowId};
 
-use super::base::Result;
+use super::setup::Result;
 
 pub(super) struct Window {
     // Fields drop in this order: the surface before its window.

@@ -15,7 +15,7 @@ use crate::abi::{
     SURFACE_NV12, Sequence, VIDEO_ENGINE, zeroed,
 };
 use crate::library::{Nvcuvid, check};
-use crate::verbose::note;
+use crate::note;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

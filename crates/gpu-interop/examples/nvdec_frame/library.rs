@@ -7,7 +7,7 @@ use crate::abi::{
     CHROMA_420, DecodeStatus, DecoderCaps, DecoderInfo, H264, Handle, MapParams, Packet, ParserParams, SURFACE_NV12,
     zeroed,
 };
-use crate::verbose::note;
+use crate::note;
 
 /// The library's name where the driver installs it.
 pub(crate) const NAME: &str = if cfg!(windows) { "nvcuvid.dll" } else { "libnvcuvid.so.1" };

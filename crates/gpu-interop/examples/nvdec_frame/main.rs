@@ -25,13 +25,12 @@ mod decoder;
 mod library;
 mod picture;
 mod shared;
-mod verbose;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_interop::cudarc::context_for;
 use gpu_interop::vulkan::{HeadlessContext, HeadlessOptions};
@@ -39,9 +38,18 @@ use gpu_interop::vulkan::{HeadlessContext, HeadlessOptions};
 use crate::decoder::{Gpu, decode};
 use crate::library::{Missing, NAME, Nvcuvid};
 use crate::shared::Shared;
-use crate::verbose::{VERBOSE, note};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// `true` with `--verbose`.
+pub(crate) static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line to the standard error, if that is wanted.
+pub(crate) fn note(text: std::fmt::Arguments<'_>) {
+    if VERBOSE.load(Ordering::Relaxed) {
+        eprintln!("nvdec_frame: {text}");
+    }
+}
 
 /// As of the tests that this project skips.
 const WITHOUT_DECODER: u8 = 77;

@@ -13,7 +13,7 @@ use gpu_interop::{
 };
 
 use crate::decoder::{Gpu, Picture};
-use crate::verbose::note;
+use crate::note;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use gpu_interop_core::Result;
 use libtest_mimic::{Arguments, Trial};
 
-use crate::compile::{CompiledLibrary, source};
+use crate::built::{CompiledLibrary, source};
 
 const LOG: &str = "RECORDER_LOG";
 const CONTROL: &str = "RECORDER_CONTROL";

@@ -1,4 +1,5 @@
-//! A bridge beside a validation layer that stalls is named in a warning, once. Alone in its process.
+//! Tests that need a process of their own: a bridge beside a validation layer that stalls is named in a warning, once; and a
+//! fork after a failed start, which used no driver.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used)]
@@ -7,7 +8,8 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use ash::vk;
-use gpu_interop_core::ExporterTimeline;
+use gpu_interop_core::{ErrorKind, ExporterTimeline};
+use gpu_interop_test_support::in_own_process;
 use gpu_interop_vulkan::{HeadlessContext, HeadlessOptions, OwnedSemaphore, load_entry};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -63,6 +65,9 @@ fn warnings(context: &HeadlessContext) -> Vec<String> {
 
 #[test]
 fn a_bridge_beside_an_old_layer_is_warned_of_once() {
+    if !in_own_process("a_bridge_beside_an_old_layer_is_warned_of_once") {
+        return;
+    }
     tracing::subscriber::set_global_default(Warnings).expect("the first one");
     let Ok(plain) = HeadlessContext::new(&HeadlessOptions::default()) else { return };
     assert_eq!(warnings(&plain), [""; 0]);
@@ -81,4 +86,29 @@ fn a_bridge_beside_an_old_layer_is_warned_of_once() {
     } else {
         assert_eq!(found, [""; 0]);
     }
+}
+
+#[test]
+fn a_failed_start_is_no_use_of_the_drivers() {
+    if !in_own_process("a_failed_start_is_no_use_of_the_drivers") {
+        return;
+    }
+    // The loader's old and new names of the list of drivers.
+    for variable in ["VK_ICD_FILENAMES", "VK_DRIVER_FILES"] {
+        // SAFETY: no other thread of this process reads or changes the environment.
+        unsafe { std::env::set_var(variable, "/nonexistent") };
+    }
+    let start = || HeadlessContext::new(&HeadlessOptions::default()).map(drop).expect_err("no driver").kind();
+    assert_eq!(start(), ErrorKind::DriverNotFound);
+    // SAFETY: the child only starts Vulkan without a driver, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let right = start() == ErrorKind::DriverNotFound;
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!right)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child just created.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0), "the child found a driver's error");
 }
