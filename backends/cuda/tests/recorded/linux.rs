@@ -14,10 +14,10 @@ use gpu_interop_core::{
 };
 use gpu_interop_cuda::CudaBackend;
 use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls;
 use gpu_interop_test_support::recorded::calls::{MemoryTypes, array_copies};
 use gpu_interop_test_support::recorded::calls::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, allocates, common, file};
-use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::{
     self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
     STREAM,
@@ -377,7 +377,7 @@ fn codes() {
         }
     }
     let device = backend.open(ORDINAL).expect("opens");
-    codes::codes(&*device, &mut recorder);
+    calls::codes(&*device, &mut recorder);
     let recorder = &mut recorder;
     recorder.every_code(["cuCtxPushCurrent_v2", ""], || device.create_stream());
     let desc = MipmappedArrayDesc::new(
@@ -421,5 +421,5 @@ fn codes() {
         [1, 3, 33, 35, 99, 101, 201, 213, 219, 400, 701, 703, 708, 711, 713, 720, 800, 802, 805, 809, 910, 999];
     let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
     let of_import = [&lost[..], &known, &others.map(|code| (code, K::ImportRejected))].concat();
-    codes::kinds(&*device, recorder, &of_call, &of_import);
+    calls::kinds(&*device, recorder, &of_call, &of_import);
 }

@@ -11,10 +11,10 @@ use gpu_interop_core::{
 };
 use gpu_interop_hip::HipBackend;
 use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls;
 use gpu_interop_test_support::recorded::calls::{MemoryTypes, array_copies};
 use gpu_interop_test_support::recorded::calls::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
-use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::{
     self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
     STREAM,
@@ -307,7 +307,7 @@ fn codes() {
         recorder.every_code(["", function], || backend.open(ORDINAL).map(|_| ()));
     }
     let device = backend.open(ORDINAL).expect("opens");
-    codes::codes(&*device, &mut recorder);
+    calls::codes(&*device, &mut recorder);
     for function in ["hipGetDevice", "hipSetDevice"] {
         recorder.every_code(["", function], || device.create_event());
     }
@@ -342,7 +342,7 @@ fn codes() {
     // Failed memory imports return "out of memory".
     let rejected = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
     let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &rejected].concat();
-    codes::kinds(&*device, &mut recorder, &of_call, &of_import);
+    calls::kinds(&*device, &mut recorder, &of_call, &of_import);
     // The codes 1 and 801 mean that the runtime has no signal memory.
     for code in recorded::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
         recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));

@@ -1,7 +1,6 @@
 //! A mock driver that records its calls, and expectations for the functions of both vendors.
 
 pub mod calls;
-pub mod codes;
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
