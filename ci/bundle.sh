@@ -5,7 +5,7 @@
 #
 #   --target TRIPLE     what to build for, as Cargo names it; without it, this machine
 #   --output FOLDER     where the archive goes; without it, the current folder
-#   --binaries FOLDER   build nothing, take the files from here: what `cargo build --release` has left somewhere
+#   --binaries FOLDER   build nothing, take the files from here: what Cargo has built somewhere
 #   --wgpu              `conformance bench` measures frames of wgpu, too; needs glibc 2.35, for wgpu's shader compiler
 #
 # The same source and compiler give the same bytes: names are sorted, owners and times are set, and the files do not
@@ -64,12 +64,12 @@ if [ -z "$binaries" ]; then
     # A separate folder: with other flags Cargo rebuilds everything.
     folder=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/bundle
     export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
-    arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
+    arguments=(--profile dist --locked --target-dir "$folder" ${target:+--target "$target"})
     cargo build "${arguments[@]}" --bin conformance ${wgpu:+--features gpu-interop-conformance-cli/wgpu}
     for package in "${simulators[@]}"; do
         cargo build "${arguments[@]}" --package "$package"
     done
-    binaries=$folder/${target:+$target/}release
+    binaries=$folder/${target:+$target/}dist
 fi
 target=${target:-$(rustc -vV | sed -n 's/^host: //p')}
 version=$(cargo pkgid --package gpu-interop-conformance | sed 's/.*[#@]//')
