@@ -955,6 +955,16 @@ typedef struct gpi_range {
 typedef void (*gpi_host_function)(void *data);
 
 /**
+ * A marker in a stream's work. Free it with `gpi_event_destroy`.
+ */
+typedef struct gpi_event {
+    /**
+     * Number of the object.
+     */
+    uint64_t id;
+} gpi_event;
+
+/**
  * Texels in linear memory, row by row and slice by slice.
  */
 typedef struct gpi_texels {
@@ -998,16 +1008,6 @@ typedef struct gpi_array_region {
      */
     uint64_t extent[3];
 } gpi_array_region;
-
-/**
- * A marker in a stream's work. Free it with `gpi_event_destroy`.
- */
-typedef struct gpi_event {
-    /**
-     * Number of the object.
-     */
-    uint64_t id;
-} gpi_event;
 
 /**
  * A loaded module of kernels. Free it with `gpi_module_destroy`.
@@ -1929,6 +1929,73 @@ gpi_status gpi_stream_launch_host_function(struct gpi_stream stream,
 gpi_status gpi_stream_destroy(struct gpi_stream stream);
 
 /**
+ * Makes later work wait until the 32-bit word of a range satisfies a `GPI_WAIT_*` (`cuStreamWaitValue32`).
+ *
+ * Errors: `GPI_ERROR_UNSUPPORTED` where streams lack it; `GPI_ERROR_INVALID_ARGUMENT` unless the range is 4 bytes, aligned to
+ * 4 bytes, and of the stream's device; otherwise the driver's error.
+ */
+gpi_status gpi_stream_wait_value_u32(struct gpi_stream stream,
+                                     struct gpi_range word,
+                                     uint32_t value,
+                                     int32_t wait);
+
+/**
+ * As `gpi_stream_wait_value_u32`, for a 64-bit word (`cuStreamWaitValue64`).
+ */
+gpi_status gpi_stream_wait_value_u64(struct gpi_stream stream,
+                                     struct gpi_range word,
+                                     uint64_t value,
+                                     int32_t wait);
+
+/**
+ * Writes the 32-bit word of a range after all work enqueued before has completed (`cuStreamWriteValue32`).
+ *
+ * Errors: as `gpi_stream_wait_value_u32`.
+ */
+gpi_status gpi_stream_write_value_u32(struct gpi_stream stream, struct gpi_range word, uint32_t value);
+
+/**
+ * As `gpi_stream_write_value_u32`, for a 64-bit word (`cuStreamWriteValue64`).
+ */
+gpi_status gpi_stream_write_value_u64(struct gpi_stream stream, struct gpi_range word, uint64_t value);
+
+/**
+ * Creates an event without timing, and writes it to `*event`, owned by the caller.
+ */
+gpi_status gpi_event_create(struct gpi_device device, struct gpi_event *event);
+
+/**
+ * Writes to `*complete` 1 if all work before the event's last record has completed or it was never recorded, else 0. Does not
+ * block.
+ */
+gpi_status gpi_event_query(struct gpi_event event,
+                           int32_t *complete);
+
+/**
+ * Writes the driver's event (`CUevent`), valid while the event lives, to `*raw`.
+ */
+gpi_status gpi_event_get_raw(struct gpi_event event, uint64_t *raw);
+
+/**
+ * Records an event after all work enqueued on the stream so far.
+ *
+ * Errors: `GPI_ERROR_INVALID_ARGUMENT` for an event of another device; otherwise the driver's error.
+ */
+gpi_status gpi_stream_record_event(struct gpi_stream stream, struct gpi_event event);
+
+/**
+ * Makes later work of the stream wait for an event's last record.
+ *
+ * Errors: as `gpi_stream_record_event`.
+ */
+gpi_status gpi_stream_wait_event(struct gpi_stream stream, struct gpi_event event);
+
+/**
+ * Destroys the event, which may be pending.
+ */
+gpi_status gpi_event_destroy(struct gpi_event event);
+
+/**
  * Copies `src` to `dst`, asynchronously.
  *
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for sizes that differ, ranges that overlap, or memory of another device than the
@@ -2053,73 +2120,6 @@ gpi_status gpi_stream_write_array(struct gpi_stream stream,
                                   struct gpi_array_region dst,
                                   const void *src,
                                   size_t size);
-
-/**
- * Makes later work wait until the 32-bit word of a range satisfies a `GPI_WAIT_*` (`cuStreamWaitValue32`).
- *
- * Errors: `GPI_ERROR_UNSUPPORTED` where streams lack it; `GPI_ERROR_INVALID_ARGUMENT` unless the range is 4 bytes, aligned to
- * 4 bytes, and of the stream's device; otherwise the driver's error.
- */
-gpi_status gpi_stream_wait_value_u32(struct gpi_stream stream,
-                                     struct gpi_range word,
-                                     uint32_t value,
-                                     int32_t wait);
-
-/**
- * As `gpi_stream_wait_value_u32`, for a 64-bit word (`cuStreamWaitValue64`).
- */
-gpi_status gpi_stream_wait_value_u64(struct gpi_stream stream,
-                                     struct gpi_range word,
-                                     uint64_t value,
-                                     int32_t wait);
-
-/**
- * Writes the 32-bit word of a range after all work enqueued before has completed (`cuStreamWriteValue32`).
- *
- * Errors: as `gpi_stream_wait_value_u32`.
- */
-gpi_status gpi_stream_write_value_u32(struct gpi_stream stream, struct gpi_range word, uint32_t value);
-
-/**
- * As `gpi_stream_write_value_u32`, for a 64-bit word (`cuStreamWriteValue64`).
- */
-gpi_status gpi_stream_write_value_u64(struct gpi_stream stream, struct gpi_range word, uint64_t value);
-
-/**
- * Creates an event without timing, and writes it to `*event`, owned by the caller.
- */
-gpi_status gpi_event_create(struct gpi_device device, struct gpi_event *event);
-
-/**
- * Writes to `*complete` 1 if all work before the event's last record has completed or it was never recorded, else 0. Does not
- * block.
- */
-gpi_status gpi_event_query(struct gpi_event event,
-                           int32_t *complete);
-
-/**
- * Writes the driver's event (`CUevent`), valid while the event lives, to `*raw`.
- */
-gpi_status gpi_event_get_raw(struct gpi_event event, uint64_t *raw);
-
-/**
- * Records an event after all work enqueued on the stream so far.
- *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` for an event of another device; otherwise the driver's error.
- */
-gpi_status gpi_stream_record_event(struct gpi_stream stream, struct gpi_event event);
-
-/**
- * Makes later work of the stream wait for an event's last record.
- *
- * Errors: as `gpi_stream_record_event`.
- */
-gpi_status gpi_stream_wait_event(struct gpi_stream stream, struct gpi_event event);
-
-/**
- * Destroys the event, which may be pending.
- */
-gpi_status gpi_event_destroy(struct gpi_event event);
 
 /**
  * Loads a module of kernels, and writes it to `*module`, owned by the caller. The image is copied.
