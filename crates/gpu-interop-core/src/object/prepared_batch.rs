@@ -139,10 +139,7 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     /// The value of each timeline, 0 for a binary semaphore.
     #[inline]
     fn value(&self, place: usize) -> u64 {
-        match &self.form {
-            Form::Blocks(blocks) => blocks.get(place).copied().unwrap_or(0),
-            Form::Raw(all) => all.get(place).map_or(0, Valued::value),
-        }
+        self.form.value(place)
     }
 
     /// The operations of the batch one by one, for a graph.
@@ -261,29 +258,45 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     fn begin(&mut self) -> Result<RecordedValues> {
         let recorded = match self.next_of_all() {
             Some(next) if self.last.is_one() => self.last.grow_one(next),
-            one => self.begin_each(one),
+            one => {
+                let Batch { form, places, layout, handles, .. } = &self.batch;
+                let values = Values { form, places, layout: *layout, count: handles.len() };
+                values.record(&mut self.last, one)
+            }
         };
         recorded.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
     }
+}
 
-    /// As [`begin`](Self::begin), with the last value of each timeline.
+/// The parameters of a batch of signals, without its semaphores: not generic, so that they are compiled here and not where a
+/// program uses a batch.
+struct Values<'a> {
+    form: &'a Form<RawSignal>,
+    places: &'a [usize],
+    layout: BlockLayout,
+    /// Number of semaphores.
+    count: usize,
+}
+
+impl Values<'_> {
+    /// Records the value of each timeline. `one` is the value if all are equal.
     // Not inlined: its stack frame would slow down signals with a common value.
     #[inline(never)]
-    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<RecordedValues, NotGreater> {
-        let (batch, last) = (&self.batch, &mut self.last);
-        match &batch.form {
+    fn record(self, last: &mut BatchValues, one: Option<u64>) -> std::result::Result<RecordedValues, NotGreater> {
+        let Self { form, places, layout, count } = self;
+        match form {
             // The common case: one value in each block.
-            Form::Blocks(blocks) if last.len() == batch.handles.len() => {
-                if batch.layout == BlockLayout::VENDORS {
+            Form::Blocks(blocks) if last.len() == count => {
+                if layout == BlockLayout::VENDORS {
                     last.grow(BlockLayout::vendors_values(blocks), one)
                 } else {
-                    last.grow(batch.layout.values(blocks, last.len()), one)
+                    last.grow(layout.values(blocks, last.len()), one)
                 }
             }
             Form::Raw(all) if last.len() == all.len() => last.grow(all.iter().map(Valued::value), one),
-            _ => {
-                let places = batch.places.iter().filter(|place| **place != NO_VALUE);
-                last.grow(places.map(|place| batch.value(*place)), one)
+            form => {
+                let places = places.iter().filter(|place| **place != NO_VALUE);
+                last.grow(places.map(|place| form.value(*place)), one)
             }
         }
     }
@@ -455,6 +468,15 @@ impl Valued for RawWait {
 }
 
 impl<R: Valued> Form<R> {
+    /// The value at a place, 0 if there is none.
+    #[inline]
+    fn value(&self, place: usize) -> u64 {
+        match self {
+            Self::Blocks(blocks) => blocks.get(place).copied().unwrap_or(0),
+            Self::Raw(all) => all.get(place).map_or(0, Valued::value),
+        }
+    }
+
     /// Sets the value at a place; `None` if there is none.
     #[inline]
     pub(super) fn set(&mut self, place: usize, value: u64) -> Option<()> {
