@@ -32,6 +32,13 @@ const LIBRARY: &str = "libcuda.so.1";
 const MARKER: &[u8] = b"gpu_interop_simulated\0";
 
 macro_rules! functions {
+    // Functions of HIP that are one call of the driver's, with the same arguments.
+    (passed on { $($hip:ident = $cuda:ident($($argument:ident: $of:ty),*);)* } $($rest:tt)*) => {
+        functions! { $( $cuda($($of),*); )* $($rest)* }
+        gpu_interop_sim_abi::entries! {
+            $( fn $hip($($argument: $of),*) { $crate::cuda::call!($cuda($($argument),*)) } )*
+        }
+    };
     ($($name:ident($($type:ty),* $(,)?);)*) => {
         /// The driver's functions, by their own names. They return a number, which the header need not define.
         #[derive(Debug)]
@@ -57,6 +64,10 @@ macro_rules! functions {
 }
 
 functions! {
+    passed on {
+        hipStreamSynchronize = cuStreamSynchronize(stream: CUstream);
+        hipStreamQuery = cuStreamQuery(stream: CUstream);
+    }
     cuInit(c_uint);
     cuDeviceGetCount(*mut c_int);
     cuDeviceGet(*mut CUdevice, c_int);
@@ -84,8 +95,6 @@ functions! {
     cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
-    cuStreamSynchronize(CUstream);
-    cuStreamQuery(CUstream);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
     cuEventCreate(*mut CUevent, c_uint);
     cuEventDestroy_v2(CUevent);

@@ -38,14 +38,6 @@ entries! {
         call!(cuStreamDestroy_v2(stream))
     }
 
-    fn hipStreamSynchronize(stream: CUstream) {
-        call!(cuStreamSynchronize(stream))
-    }
-
-    fn hipStreamQuery(stream: CUstream) {
-        call!(cuStreamQuery(stream))
-    }
-
     fn hipStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) {
         call!(cuStreamWaitEvent(stream, checked_event(event)?, flags))
     }
