@@ -223,4 +223,20 @@ mod tests {
         }
         assert!(memory_kind("test", 0).is_err() && memory_kind("test", -1).is_err());
     }
+
+    /// After an import the description keeps objects that the caller still owns: all but descriptors and NT handles.
+    #[test]
+    fn an_import_takes_descriptors_and_nt_handles_only() {
+        let object = std::ptr::without_provenance_mut(0x40);
+        for kind in MemoryHandleKind::ALL {
+            for name in [std::ptr::null(), [0_u16].as_ptr()] {
+                // SAFETY: numbers and pointers, for which zero is a value.
+                let zero: gpi_memory_import = unsafe { std::mem::zeroed() };
+                let mut import = gpi_memory_import { kind: memory_kind_number(*kind), fd: 7, object, name, ..zero };
+                import.clear();
+                let taken = kind.handle_type() == HandleType::Win32 && name.is_null();
+                assert_eq!((import.fd, import.object.is_null()), (-1, taken), "{kind}");
+            }
+        }
+    }
 }

@@ -259,10 +259,16 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     recorder.exactly("PTX", &[]);
 }
 
-/// Checks which attributes of which device are queried, and the capabilities that each controls.
+/// Checks which attributes of which device are queried, and the capabilities that each controls; and that the device reports
+/// the defect of its version.
 fn attributes() {
     let backend = HipBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Hip);
+    let device = backend.open(ORDINAL).expect("opens");
+    let defects = device.capabilities().known_defects();
+    assert!(matches!(defects, [one] if one.starts_with("HIP 7.2 never frees")), "{defects:?}");
+    drop(device);
+    recorder.take();
     let words = [Feature::StreamMemoryOperations32, Feature::StreamMemoryOperations64];
     let decides = [
         (
