@@ -18,7 +18,7 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 
 # One set of packages for every command: with another set, Cargo would select other features and build again.
 packages=() tests=()
-for package in core driver host cuda sim-cuda conformance; do
+for package in core driver host cuda sim-cuda conformance conformance-cli; do
     packages+=(-p "gpu-interop-$package")
 done
 for file in crates/gpu-interop-{core,driver}/tests/*.rs backends/{host,cuda}/tests/*.rs; do
