@@ -24,9 +24,9 @@
  * by semaphores, timelines or waits on the host, and it releases and acquires ownership in Vulkan.
  */
 
-
 #ifndef GPU_INTEROP_H
 #define GPU_INTEROP_H
+
 
 #include <stddef.h>
 #include <stdint.h>
@@ -2650,8 +2650,6 @@ gpi_status gpi_exported_semaphore_wrap_vulkan(struct gpi_vulkan vulkan,
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* GPU_INTEROP_H */
-
 /* Arguments of kernels. */
 
 static inline gpi_kernel_arg gpi_arg_bits(int32_t kind, uint64_t bits) {
@@ -2717,3 +2715,5 @@ static inline gpi_range gpi_range_of(gpi_buffer buffer, uint64_t offset, uint64_
     range.size = size;
     return range;
 }
+
+#endif /* GPU_INTEROP_H */
