@@ -300,11 +300,26 @@ impl Error {
         self
     }
 
-    /// Clones kind, operation and code with a new message.
+    /// Clones everything but the message and the source.
     pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
-        let mut error = Self::new(self.kind(), self.operation(), message);
-        error.0.code.clone_from(&self.0.code);
-        error
+        let Report { kind, operation, backend, device, code, message: _, attempts, mismatch, context, source: _ } = &*self.0;
+        Self(Box::new(Report {
+            kind: *kind,
+            operation,
+            backend: backend.clone(),
+            device: device.clone(),
+            code: code.clone(),
+            message: message.into(),
+            attempts: attempts.clone(),
+            mismatch: mismatch.clone(),
+            context: context.clone(),
+            source: None,
+        }))
+    }
+
+    /// Clones everything but the source.
+    pub(crate) fn duplicate(&self) -> Self {
+        self.with_message(self.message())
     }
 
     /// Adds the backend's name, unless one is set already.

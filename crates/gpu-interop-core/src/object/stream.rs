@@ -17,7 +17,7 @@ use super::semaphore::{INLINE, Recording, SemaphoreSignal, SemaphoreWait, Semaph
 use super::slots::LiveStream;
 use super::{progress, validate};
 use crate::backend::{RawEvent, RawSignal, RawStream, RawWait};
-use crate::bridge::{BridgedTimeline, StreamFaults};
+use crate::bridge::{BridgedTimeline, ReleasedWaits, StreamFaults};
 use crate::callback::{caught, without_driver_calls};
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
@@ -146,6 +146,12 @@ impl Stream {
         &self.faults
     }
 
+    /// Takes a fault of completed work that the driver does not report.
+    fn take_fault(&self) -> Result<()> {
+        self.awaited.take_released()?;
+        self.faults.take()
+    }
+
     /// The driver's stream, valid while `self` lives.
     #[must_use]
     #[inline]
@@ -160,9 +166,10 @@ impl Stream {
     /// Failures of the enqueued work since the last call. [`ErrorKind::HostFunctionPanicked`] if a host function
     /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream. [`ErrorKind::System`] in a forked process.
     ///
-    /// The failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge. The bridge
-    /// transfers a signal shortly after the stream has reached it, so a later call may return the failure of the
-    /// signal.
+    /// The failure of a [`Timeline`](super::Timeline) that released a wait of the stream: the stream's work ran without
+    /// the data that it waited for. For native timelines the stream records the last 4 timelines that it waited for;
+    /// see [`Timeline::abandon`](super::Timeline::abandon). The failure of a signal over a bridge. The bridge transfers a
+    /// signal shortly after the stream has reached it, so a later call may return the failure.
     #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
         self.check_not_recording("Stream::synchronize")?;
@@ -172,7 +179,7 @@ impl Stream {
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
         done.inspect_err(|error| self.check_device_lost(error))
-            .and_then(|()| self.faults.take())
+            .and_then(|()| self.take_fault())
             .map_err(|error| device.decorate(error))
     }
 
@@ -210,7 +217,7 @@ impl Stream {
             }
         };
         device.lifetimes.collect(&*device.raw);
-        failure.map_or_else(|| self.faults.take(), Err).map_err(|error| device.decorate(error))
+        failure.map_or_else(|| self.take_fault(), Err).map_err(|error| device.decorate(error))
     }
 
     /// Like [`Stream::synchronize`], with a timeout. Polls: spins at first, then sleeps for up to a millisecond between
@@ -253,7 +260,7 @@ impl Stream {
         device.lifetimes.collect(&*device.raw);
         // SAFETY: the stream is live.
         let failure = unsafe { device.raw.take_stream_failure(self.raw) };
-        failure.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
+        failure.and_then(|()| self.take_fault()).map_err(|error| device.decorate(error))
     }
 
     /// `true` if all enqueued work has completed. Does not block.
@@ -622,13 +629,14 @@ const MOST: usize = 4;
 /// Maximum length of the description of an exporter's timeline, in bytes.
 const LONGEST_NAME: usize = 80;
 
-/// The last waits of a stream. Keeps no timeline alive, and does not allocate.
+/// The last waits of a stream. Keeps no exporter alive, and does not allocate.
 #[derive(Debug, Default)]
 pub(super) struct Awaited(Mutex<SmallVec<[Wait; MOST]>>);
 
 #[derive(Debug)]
 struct Wait {
     side: Weak<BridgedTimeline>,
+    released: Arc<ReleasedWaits>,
     /// The first value that is not known to be reached.
     first: u64,
     last: u64,
@@ -648,7 +656,19 @@ impl Awaited {
         if waits.len() == MOST {
             waits.remove(0);
         }
-        waits.push(Wait { side: Arc::downgrade(side), first: value, last: value });
+        waits.push(Wait { side: Arc::downgrade(side), released: side.released.clone(), first: value, last: value });
+    }
+
+    /// Takes the failure of a native timeline for which a wait was released.
+    fn take_released(&self) -> Result<()> {
+        let mut waits = lock(&self.0);
+        let released = waits.iter().enumerate().find_map(|(index, wait)| {
+            Some((index, wait.released.failure_of(wait.first.max(wait.last))?.duplicate()))
+        });
+        released.map_or(Ok(()), |(index, failure)| {
+            waits.remove(index);
+            Err(failure)
+        })
     }
 
     /// Adds the pending waits to an error.
