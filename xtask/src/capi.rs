@@ -32,7 +32,8 @@ pub(crate) fn install(session: &Session, prefix: &Path, debug: bool) -> Outcome 
 }
 
 /// Programs of `tests/c` that use nothing of Linux.
-const PROGRAMS: [&str; 8] = ["errors", "devices", "kernels", "borrowed", "threads", "log", "timelines", "win32"];
+const PROGRAMS: [&str; 9] =
+    ["errors", "messages", "devices", "kernels", "borrowed", "threads", "log", "timelines", "win32"];
 
 /// Links `gpu_interop.dll` from the library in `built`, and runs programs with it. `wine` runs one.
 ///

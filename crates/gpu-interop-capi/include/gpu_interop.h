@@ -2331,7 +2331,13 @@ gpi_status gpi_timeline_signal(struct gpi_timeline timeline,
                                uint64_t value);
 
 /**
- * Fails the timeline once process `id`, which signals it, has ended. Call it before any host wait.
+ * Fails the timeline once process `id`, which signals it, has ended, because a killed process signals nothing. Call it before
+ * any host wait. Later host waits then fail with `GPI_ERROR_CANCELLED`; pending waits of streams are released, and the next
+ * `gpi_stream_synchronize` of these streams fails with `GPI_ERROR_CANCELLED`.
+ *
+ * A bridge checks the process itself. With `GPI_TIMELINE_NATIVE` only `gpi_timeline_wait` checks it. If only streams wait
+ * natively, bound `gpi_stream_synchronize`, and call `gpi_timeline_wait` with a timeout of 0 after each of its timeouts, or
+ * `gpi_timeline_abandon`.
  *
  * Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already.
  */
@@ -2340,7 +2346,9 @@ gpi_status gpi_timeline_watch_process(struct gpi_timeline timeline,
 
 /**
  * Abandons the timeline, because it will not be signalled any more: pending waits of streams are released, and later uses
- * fail with `reason`. Released streams continue without the data that they waited for.
+ * fail with `reason`. Released streams continue without the data that they waited for, and their next
+ * `gpi_stream_synchronize` fails with `GPI_ERROR_CANCELLED`. With `GPI_TIMELINE_NATIVE` that holds for the last 4 timelines that
+ * the stream waited for, and not for a stream that waits for a released stream by an event.
  *
  * Errors: the exporter's error. The call may be repeated.
  *
@@ -2593,7 +2601,8 @@ gpi_status gpi_vulkan_image_get_info(struct gpi_vulkan_image image, struct gpi_v
 /**
  * Writes the layout of a mip level and layer of an image with linear tiling.
  *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the layer, or has optimal tiling.
+ * Errors: `GPI_ERROR_UNSUPPORTED` for optimal tiling; `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the
+ * layer.
  */
 gpi_status gpi_vulkan_image_get_row_layout(struct gpi_vulkan_image image,
                                            uint32_t level,

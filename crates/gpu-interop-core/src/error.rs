@@ -302,7 +302,8 @@ impl Error {
 
     /// Clones everything but the message and the source.
     pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
-        let Report { kind, operation, backend, device, code, message: _, attempts, mismatch, context, source: _ } = &*self.0;
+        let Report { kind, operation, backend, device, code, message: _, attempts, mismatch, context, source: _ } =
+            &*self.0;
         Self(Box::new(Report {
             kind: *kind,
             operation,

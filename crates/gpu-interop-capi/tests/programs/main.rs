@@ -13,8 +13,9 @@ use gpu_interop_test_support::build as build_library;
 use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "errors",
+    "messages",
     "devices",
     "memory",
     "semaphores",
@@ -166,7 +167,8 @@ fn headers_may_be_included_twice() {
     let check = |name: &str, headers: &[&str], compiler: String, switches: &[&str]| {
         let file = folder.path().join(name);
         let text: String = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
-        std::fs::write(&file, text + "int main(void) { return gpi_arg_u32(1).kind != GPI_ARG_U32; }\n").expect("written");
+        std::fs::write(&file, text + "int main(void) { return gpi_arg_u32(1).kind != GPI_ARG_U32; }\n")
+            .expect("written");
         let common = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"];
         run(Command::new(compiler).args(switches).args(common).arg(&include).arg(&file));
     };

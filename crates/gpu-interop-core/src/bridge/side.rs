@@ -325,18 +325,28 @@ mod watched {
 
 const OPERATION: &str = "Timeline::watch_process";
 
+/// The error of opening the process `id`.
+fn unwatched(id: u32, error: std::io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        // ENOSYS.
+        std::io::ErrorKind::Unsupported if cfg!(target_os = "linux") => (
+            ErrorKind::Unsupported,
+            "this kernel has no pidfd_open, which needs Linux 5.3 and may be missing in a sandbox; abandon the timeline \
+             when the process ends",
+        ),
+        std::io::ErrorKind::Unsupported => (
+            ErrorKind::Unsupported,
+            "processes can be watched on Linux and Windows only; abandon the timeline when the process ends",
+        ),
+        _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
+    };
+    Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
+}
+
 impl BridgedTimeline {
     /// Fails the timeline once process `id` has ended.
     pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
-        let process = Watched::open(id).map_err(|error| {
-            let (kind, message) = match error.kind() {
-                std::io::ErrorKind::Unsupported => {
-                    (ErrorKind::Unsupported, "processes can be watched on Linux and Windows only")
-                }
-                _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
-            };
-            Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
-        })?;
+        let process = Watched::open(id).map_err(|error| unwatched(id, error))?;
         self.process
             .set(process)
             .map_err(|_| Error::invalid(OPERATION, "the timeline already watches a process").with_context("id", id))
@@ -361,5 +371,18 @@ impl BridgedTimeline {
                 "the process that signals the timeline has ended; import a timeline of a new one",
             ));
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_pidfd_open_is_named() {
+        let error = unwatched(7, rustix::io::Errno::NOSYS.into());
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("pidfd_open") && error.message().contains("Linux 5.3"), "{error}");
+        assert_eq!(unwatched(7, rustix::io::Errno::SRCH.into()).kind(), ErrorKind::System);
     }
 }

@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 use crate::kernel::{KernelArg, LaunchConfig};
 use crate::sync::lock;
+use crate::timeline::ExporterTimeline;
 
 /// A queue of work that runs in order, asynchronously to the host.
 ///
@@ -662,9 +663,10 @@ impl Awaited {
     /// Takes the failure of a native timeline for which a wait was released.
     fn take_released(&self) -> Result<()> {
         let mut waits = lock(&self.0);
-        let released = waits.iter().enumerate().find_map(|(index, wait)| {
-            Some((index, wait.released.failure_of(wait.first.max(wait.last))?.duplicate()))
-        });
+        let released = waits
+            .iter()
+            .enumerate()
+            .find_map(|(index, wait)| Some((index, wait.released.failure_of(wait.first.max(wait.last))?.duplicate())));
         released.map_or(Ok(()), |(index, failure)| {
             waits.remove(index);
             Err(failure)
@@ -685,13 +687,22 @@ impl Awaited {
                 None => (first, "unknown (the exporter panicked)".into()),
             };
             let mut name = Bounded(String::new());
-            if caught(|| write!(name, "{:?}", *side.exporter)).is_none_or(|written| written.is_err()) {
+            if caught(|| write!(name, "{}", Described(&**side.exporter))).is_none_or(|written| written.is_err()) {
                 name.0.push_str("...");
             }
             let signalled = side.last_signalled.load(Ordering::Relaxed);
             let text = format!("{}: value {wanted}; it is {now}, and was last signalled here to {signalled}", name.0);
             error.with_context("waits for", text)
         })
+    }
+}
+
+/// The name of an exporter's timeline.
+struct Described<'a>(&'a dyn ExporterTimeline);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.describe(f)
     }
 }
 

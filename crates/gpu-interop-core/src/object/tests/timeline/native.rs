@@ -198,7 +198,8 @@ fn streams_report_that_a_wait_was_released_by_a_failure() {
     drop(timeline);
     finished.synchronize().expect("the value was reached");
     other.synchronize().expect("it waited for nothing");
-    let ways: [fn(&Stream) -> Result<()>; 2] = [Stream::synchronize, |stream| stream.synchronize_timeout(Duration::ZERO)];
+    let ways: [fn(&Stream) -> Result<()>; 2] =
+        [Stream::synchronize, |stream| stream.synchronize_timeout(Duration::ZERO)];
     for (synchronize, value) in ways.into_iter().zip([100, 200]) {
         let error = synchronize(&released).expect_err("the value was not reached");
         assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the timeline failed before: the renderer"]);
