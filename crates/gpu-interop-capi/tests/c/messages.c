@@ -77,6 +77,15 @@ static void imports(gpi_device device, gpi_buffer buffer) {
     import.exporter.kind = GPI_DEVICE_GPU;
     import.exporter.uuid[0] = 9;
     FAILS(GPI_ERROR_DEVICE_MISMATCH, gpi_device_import_memory(device, &import, &memory));
+    import.exporter.kind = 77;
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_import_memory(device, &import, &memory));
+    SAYS("kind: 77");
+    import.exporter.kind = GPI_DEVICE_CPU;
+    import.exporter.fields = 64;
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_import_memory(device, &import, &memory));
+    SAYS("fields: 0x40");
+    gpi_device other;
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_open_for(&import.exporter, &other));
 
     /* An image of optimal tiling. */
     import = good;

@@ -18,7 +18,7 @@ use super::slots::LiveStream;
 use super::{progress, validate};
 use crate::backend::{RawEvent, RawSignal, RawStream, RawWait};
 use crate::bridge::{BridgedTimeline, ReleasedWaits, StreamFaults};
-use crate::callback::{caught, without_driver_calls};
+use crate::callback::{calls_are_forbidden, caught, without_driver_calls};
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
@@ -165,7 +165,8 @@ impl Stream {
     ///
     /// # Errors
     /// Failures of the enqueued work since the last call. [`ErrorKind::HostFunctionPanicked`] if a host function
-    /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream. [`ErrorKind::System`] in a forked process.
+    /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream, and inside a host function, where the wait would
+    /// never end. [`ErrorKind::System`] in a forked process.
     ///
     /// The failure of a [`Timeline`](super::Timeline) that released a wait of the stream: the stream's work ran without
     /// the data that it waited for. For native timelines the stream records the last 4 timelines that it waited for;
@@ -173,6 +174,7 @@ impl Stream {
     /// signal shortly after the stream has reached it, so a later call may return the failure.
     #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
+        self.check_may_wait("Stream::synchronize")?;
         self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
         device.check_process("Stream::synchronize")?;
@@ -182,6 +184,19 @@ impl Stream {
         done.inspect_err(|error| self.check_device_lost(error))
             .and_then(|()| self.take_fault())
             .map_err(|error| device.decorate(error))
+    }
+
+    /// Rejects a wait inside a host function, which would wait for itself, and whose thread other streams may share.
+    #[inline]
+    pub(super) fn check_may_wait(&self, operation: &'static str) -> Result<()> {
+        if calls_are_forbidden() { Err(self.waits_for_itself(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn waits_for_itself(&self, operation: &'static str) -> Error {
+        let message =
+            "a host function must not wait for a stream, which may wait for the function; wait on another thread";
+        self.device().decorate(Error::invalid(operation, message))
     }
 
     /// Checks whether the device is lost, after the driver returned `error`. Bridges of a lost device fail pending
@@ -231,6 +246,7 @@ impl Stream {
     /// signalled through the object. Other errors as for [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
+        self.check_may_wait("Stream::synchronize_timeout")?;
         self.check_not_recording("Stream::synchronize_timeout")?;
         self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
@@ -463,7 +479,9 @@ impl Stream {
     /// Calls `function` on a driver thread, in stream order (`cuLaunchHostFunc`).
     ///
     /// The function must not call a GPU API and must not wait for other work. Drivers may serialise the functions of
-    /// independent streams, so a waiting function can deadlock the process. If the device is closed before the call,
+    /// independent streams, so a waiting function can deadlock the process. It may drop objects of this library, and
+    /// signal timelines by [`Timeline::signal`](crate::Timeline::signal), which calls the exporter only.
+    /// [`Stream::synchronize`], [`Stream::read`] and [`Stream::write`] inside it are errors. If the device is closed before the call,
     /// the function is neither called nor dropped. A panic is caught, and the next [`Stream::synchronize`] returns it
     /// as an error.
     ///

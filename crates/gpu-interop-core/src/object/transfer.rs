@@ -43,6 +43,7 @@ impl Stream {
     /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process. Errors of the driver.
     #[doc(alias("cuMemcpyDtoH", "cudaMemcpy", "hipMemcpyDtoH", "hipMemcpy"))]
     pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
+        self.check_may_wait("Stream::read")?;
         let src = src.into();
         self.check_not_recording("Stream::read")?;
         self.device().check_process("Stream::read")?;
@@ -59,6 +60,7 @@ impl Stream {
     /// As for [`Stream::read`].
     #[doc(alias("cuMemcpyHtoD", "cudaMemcpy", "hipMemcpyHtoD", "hipMemcpy"))]
     pub fn write<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: &[u8]) -> Result<()> {
+        self.check_may_wait("Stream::write")?;
         let dst = dst.into();
         self.check_not_recording("Stream::write")?;
         self.device().check_process("Stream::write")?;
