@@ -116,7 +116,8 @@ pub extern "C" fn gpi_timeline_signal(timeline: gpi_timeline, value: u64) -> gpi
 /// natively, bound `gpi_stream_synchronize`, and call `gpi_timeline_wait` with a timeout of 0 after each of its timeouts, or
 /// `gpi_timeline_abandon`.
 ///
-/// Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already.
+/// Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already,
+/// `GPI_ERROR_UNSUPPORTED` if the kernel lacks `pidfd_open` (Linux 5.3).
 #[unsafe(no_mangle)]
 pub extern "C" fn gpi_timeline_watch_process(timeline: gpi_timeline, id: u32) -> gpi_status {
     call("gpi_timeline_watch_process", |operation| object::get(operation, timeline)?.watch_process(id))
