@@ -35,7 +35,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// A bounded wait timed out. The wait may be repeated.
     Timeout,
-    /// The work was abandoned because its device was closed.
+    /// The work was abandoned because its device was closed, or a timeline failed: abandoned, or its watched process
+    /// ended.
     Cancelled,
     /// A timeline had passed the value before the stream signalled it, so waits for the value ended too early. Use one
     /// timeline for each direction.
