@@ -28,11 +28,16 @@ pub(crate) fn install(session: &Session, prefix: &Path, debug: bool) -> Outcome 
     let prefix = std::path::absolute(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
     let (profile, folder) = if debug { ("dev", "debug") } else { ("release", "release") };
     cargo("build --package gpu-interop-capi --lib --locked --profile").arg(profile).check()?;
-    files("install.sh", &session.target.join(folder), &prefix)
+    files("install.sh", &session.target.join(folder), &prefix)?;
+    let root = std::env::var("DESTDIR").unwrap_or_default();
+    let prefix = prefix.display();
+    println!("installed below {root}{prefix}; for pkg-config: PKG_CONFIG_PATH={root}{prefix}/lib/pkgconfig");
+    Ok(())
 }
 
 /// Programs of `tests/c` that use nothing of Linux.
-const PROGRAMS: [&str; 8] = ["errors", "devices", "kernels", "borrowed", "threads", "log", "timelines", "win32"];
+const PROGRAMS: [&str; 9] =
+    ["errors", "messages", "devices", "kernels", "borrowed", "threads", "log", "timelines", "win32"];
 
 /// Links `gpu_interop.dll` from the library in `built`, and runs programs with it. `wine` runs one.
 ///

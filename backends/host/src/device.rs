@@ -190,7 +190,7 @@ unsafe impl BackendDevice for HostDevice {
         match self.mappings().remove(&buffer.get()) {
             Some(_) => Ok(()),
             None => Err(Error::invalid("HostBackend::free_buffer", "no buffer is mapped at this address")
-                .with_context("address", format_args!("{buffer:?}"))),
+                .with_context("address", buffer)),
         }
     }
 

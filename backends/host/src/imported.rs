@@ -44,8 +44,10 @@ impl ImportedMemory {
         let data_offset = header.data_offset(borrowed, size);
         let available = size - data_offset;
         if request.size() > available {
-            return Err(rejected("the memory is smaller than the request says")
-                .with_context("memory", format_args!("{available} bytes")));
+            // As the core says where the size also exceeds the header.
+            let message = "the size is greater than the memory behind the descriptor; pass the exporter's \
+                           VkMemoryAllocateInfo::allocationSize, which may exceed the size of its buffer or image";
+            return Err(Error::invalid(OPERATION, message).with_context("memory", format_args!("{available} bytes")));
         }
         Ok(Self { memory, data_offset })
     }

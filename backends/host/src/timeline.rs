@@ -2,6 +2,7 @@
 //! [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -37,6 +38,10 @@ impl ExporterTimeline for HostSemaphore {
 
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(Waiter::default()))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "timeline {:p} of the host", std::ptr::from_ref(self.shared()))
     }
 }
 

@@ -252,3 +252,29 @@ fn memory_of_the_application_is_copied_both_ways() {
     let found: Vec<u32> = words.iter().map(|word| word.load(Ordering::SeqCst)).collect();
     assert_eq!(found, [7; 32].into_iter().chain(32..64).collect::<Vec<_>>());
 }
+
+/// A host function that waits for its own stream would wait for itself.
+#[test]
+fn a_host_function_cannot_wait_for_streams() {
+    let device = open();
+    let stream = Arc::new(device.create_stream().expect("a stream"));
+    let (own, buffer) = (stream.clone(), device.allocate_exportable(4096).expect("memory"));
+    let (send, seen) = mpsc::channel();
+    let waits = move || {
+        send.send(own.synchronize_timeout(Duration::ZERO)).expect("received");
+        // The others have no timeout.
+        if own.synchronize_timeout(Duration::ZERO).is_err_and(|error| error.kind() == ErrorKind::InvalidArgument) {
+            send.send(own.synchronize()).expect("received");
+            send.send(own.read(&buffer, &mut [0; 4096])).expect("received");
+            send.send(own.write(&buffer, &[0; 4096])).expect("received");
+        }
+    };
+    stream.launch_host_function(waits).expect("launches");
+    for _ in 0..4 {
+        let waited = seen.recv_timeout(LONG).expect("the function has called it");
+        let error = waited.expect_err("the wait would never end");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().contains("host function"), "{error}");
+    }
+    stream.synchronize().expect("the stream works");
+}

@@ -16,17 +16,22 @@
  * point to what is documented. Structures that this library reads must be set to 0 before their fields are set.
  *
  * Threads. Every function may be called from any thread, also concurrently with the same handles. A handle that another thread
- * destroys meanwhile is either still used or invalid. After fork(), the child must not call this library.
+ * destroys meanwhile is either still used or invalid.
+ *
+ * Forks. No driver works in a child of fork(): functions that need the parent's objects fail with GPI_ERROR_SYSTEM there. The
+ * child may destroy the parent's handles, without effect on the parent. Fork before the first use of this library, or call
+ * exec at once.
  *
  * Functions of the application, which this library calls, must return: an exception or longjmp that leaves one ends the process.
+ * A function that a stream calls (gpi_host_function) must not wait. gpi_host_function says what it may call.
  *
  * Ordering. Work on a stream is asynchronous. This library does not order Vulkan's work with a stream's: the application does,
  * by semaphores, timelines or waits on the host, and it releases and acquires ownership in Vulkan.
  */
 
-
 #ifndef GPU_INTEROP_H
 #define GPU_INTEROP_H
+
 
 #include <stddef.h>
 #include <stdint.h>
@@ -949,8 +954,10 @@ typedef struct gpi_range {
 } gpi_range;
 
 /**
- * Function of the application that a stream calls on a thread of the driver. It must not call a GPU API or this library, must
- * not wait for other work, and must not unwind.
+ * Function of the application that a stream calls on a thread of the driver. It may destroy handles, and signal timelines by
+ * `gpi_timeline_signal`. It must not call other functions of this library or a compute driver, must not wait for other work,
+ * and must not unwind: drivers share the thread among streams. `gpi_stream_synchronize` and the blocking reads and writes fail
+ * in it with `GPI_ERROR_INVALID_ARGUMENT`, because they would never end.
  */
 typedef void (*gpi_host_function)(void *data);
 
@@ -1176,8 +1183,9 @@ typedef struct gpi_vulkan_device {
      */
     void *physical_device;
     /**
-     * `VkDevice` of the physical device, with the extensions of `gpi_vulkan_get_extension`. Ignored by
-     * `gpi_vulkan_get_physical_device_identity`.
+     * `VkDevice` of the physical device, with the extensions of `gpi_vulkan_get_extension`. For timelines it has the feature
+     * `timelineSemaphore`, of Vulkan 1.2 or `VK_KHR_timeline_semaphore`; the library cannot query enabled features. Ignored
+     * by `gpi_vulkan_get_physical_device_identity`.
      */
     void *device;
     /**
@@ -1210,7 +1218,8 @@ typedef struct gpi_vulkan_transfer {
      */
     uint32_t stages;
     /**
-     * `VkAccessFlags`: writes before a release, any accesses after an acquire.
+     * `VkAccessFlags` of the accesses before a release, or after an acquire. A release needs its writes only; reads may be
+     * named too, and add nothing.
      */
     uint32_t access;
 } gpi_vulkan_transfer;
@@ -1441,7 +1450,7 @@ typedef struct gpi_vulkan_row_layout {
 #define GPI_ERROR_TIMEOUT 11
 
 /**
- * The work was abandoned because its device was closed.
+ * The work was abandoned because its device was closed, or a timeline failed: abandoned, or its watched process ended.
  */
 #define GPI_ERROR_CANCELLED 12
 
@@ -1882,10 +1891,13 @@ gpi_status gpi_stream_get_raw(struct gpi_stream stream,
 
 /**
  * Blocks until all enqueued work has completed, or `timeout_ns` nanoseconds have passed; `GPI_NO_TIMEOUT` waits forever. Also
- * returns a failure of the enqueued work since the last call, such as that of a timeline that the stream waited for.
+ * returns a failure of the enqueued work since the last call.
  *
- * Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, and the call may be repeated. With 0 nanoseconds the stream is
- * queried once, as by `gpi_stream_query`. Otherwise the failure.
+ * Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, the call may be repeated, and the message lists the timelines
+ * that the stream waits for. With 0 nanoseconds the stream is queried once, as by `gpi_stream_query`. `GPI_ERROR_CANCELLED` if
+ * `gpi_timeline_abandon` or `gpi_timeline_watch_process` released a wait of the stream: the work ran without the data that it
+ * waited for. For `GPI_TIMELINE_NATIVE` that holds for the last 4 timelines that the stream waited for.
+ * `GPI_ERROR_INVALID_ARGUMENT` inside a `gpi_host_function`. Otherwise the failure of the work.
  */
 gpi_status gpi_stream_synchronize(struct gpi_stream stream,
                                   uint64_t timeout_ns);
@@ -2331,16 +2343,25 @@ gpi_status gpi_timeline_signal(struct gpi_timeline timeline,
                                uint64_t value);
 
 /**
- * Fails the timeline once process `id`, which signals it, has ended. Call it before any host wait.
+ * Fails the timeline once process `id`, which signals it, has ended, because a killed process signals nothing. Call it before
+ * any host wait. Later host waits then fail with `GPI_ERROR_CANCELLED`; pending waits of streams are released, and the next
+ * `gpi_stream_synchronize` of these streams fails with `GPI_ERROR_CANCELLED`.
  *
- * Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already.
+ * A bridge checks the process itself. With `GPI_TIMELINE_NATIVE` only `gpi_timeline_wait` checks it. If only streams wait
+ * natively, bound `gpi_stream_synchronize`, and call `gpi_timeline_wait` with a timeout of 0 after each of its timeouts, or
+ * `gpi_timeline_abandon`.
+ *
+ * Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already,
+ * `GPI_ERROR_UNSUPPORTED` if the kernel lacks `pidfd_open` (Linux 5.3).
  */
 gpi_status gpi_timeline_watch_process(struct gpi_timeline timeline,
                                       uint32_t id);
 
 /**
  * Abandons the timeline, because it will not be signalled any more: pending waits of streams are released, and later uses
- * fail with `reason`. Released streams continue without the data that they waited for.
+ * fail with `reason`. Released streams continue without the data that they waited for, and their next
+ * `gpi_stream_synchronize` fails with `GPI_ERROR_CANCELLED`. With `GPI_TIMELINE_NATIVE` that holds for the last 4 timelines that
+ * the stream waited for, and not for a stream that waits for a released stream by an event.
  *
  * Errors: the exporter's error. The call may be repeated.
  *
@@ -2593,7 +2614,8 @@ gpi_status gpi_vulkan_image_get_info(struct gpi_vulkan_image image, struct gpi_v
 /**
  * Writes the layout of a mip level and layer of an image with linear tiling.
  *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the layer, or has optimal tiling.
+ * Errors: `GPI_ERROR_UNSUPPORTED` for optimal tiling; `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the
+ * layer.
  */
 gpi_status gpi_vulkan_image_get_row_layout(struct gpi_vulkan_image image,
                                            uint32_t level,
@@ -2649,8 +2671,6 @@ gpi_status gpi_exported_semaphore_wrap_vulkan(struct gpi_vulkan vulkan,
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
-
-#endif  /* GPU_INTEROP_H */
 
 /* Arguments of kernels. */
 
@@ -2717,3 +2737,5 @@ static inline gpi_range gpi_range_of(gpi_buffer buffer, uint64_t offset, uint64_
     range.size = size;
     return range;
 }
+
+#endif /* GPU_INTEROP_H */

@@ -1,6 +1,7 @@
 //! Timelines of the application, behind callbacks.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::time::Duration;
 
 use gpu_interop::{Error, ExporterTimeline, Result};
@@ -76,18 +77,22 @@ impl ExporterTimeline for CallbackTimeline {
     fn value(&self) -> Result<u64> {
         let mut value = 0;
         // SAFETY: the promise of `new`; the address is valid for the call.
-        checked("gpi_timeline_functions::value", unsafe { (self.value)(self.data, &raw mut value) })?;
+        checked("gpi_timeline_functions.value", unsafe { (self.value)(self.data, &raw mut value) })?;
         Ok(value)
     }
 
     fn signal(&self, value: u64) -> Result<()> {
         // SAFETY: the promise of `new`.
-        checked("gpi_timeline_functions::signal", unsafe { (self.signal)(self.data, value) })
+        checked("gpi_timeline_functions.signal", unsafe { (self.signal)(self.data, value) })
     }
 
     fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the promise of `new`.
-        checked("gpi_timeline_functions::wait", unsafe { (self.wait)(self.data, value, timeout) })
+        checked("gpi_timeline_functions.wait", unsafe { (self.wait)(self.data, value, timeout) })
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a timeline of the application")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use gpu_interop::{Device, DeviceIdentity, Error};
+use gpu_interop::{Device, Error};
 
 use crate::call::call;
 use crate::handle::{gpi_backend, gpi_device};
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gpi_device_open_matching(
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(operation, "device", device) }?;
         // SAFETY: the caller's promise; every byte is valid in every field.
-        let identity = DeviceIdentity::from(&unsafe { pointer::read(operation, "identity", identity) }?);
+        let identity = unsafe { pointer::read(operation, "identity", identity) }?.checked(operation)?;
         let backend = object::get(operation, backend)?;
         out.set(object::add(Device::open_matching(&*backend.backend, &identity)?));
         Ok(())
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn gpi_device_open_for(exporter: *const gpi_identity, devi
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(operation, "device", device) }?;
         // SAFETY: the caller's promise; every byte is valid in every field.
-        let exporter = DeviceIdentity::from(&unsafe { pointer::read(operation, "exporter", exporter) }?);
+        let exporter = unsafe { pointer::read(operation, "exporter", exporter) }?.checked(operation)?;
         out.set(object::add(gpu_interop::device_for(&exporter)?));
         Ok(())
     })

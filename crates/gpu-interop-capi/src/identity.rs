@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use gpu_interop::{DeviceIdentity, DeviceKind, Error, Luid, PciAddress, Uuid};
+use gpu_interop::{DeviceIdentity, DeviceKind, Error, Luid, PciAddress, Result, Uuid};
 
 use crate::call::call;
 use crate::pointer::{self, Out};
@@ -94,13 +94,29 @@ impl From<&DeviceIdentity> for gpi_identity {
     }
 }
 
-impl From<&gpi_identity> for DeviceIdentity {
-    fn from(identity: &gpi_identity) -> Self {
+/// Every `GPI_IDENTITY_*`.
+const FIELDS: u32 = GPI_IDENTITY_UUID | GPI_IDENTITY_LUID | GPI_IDENTITY_PCI;
+
+impl gpi_identity {
+    /// The identity in Rust's types. Rejects unknown kinds and fields, as of a structure that was not set to 0.
+    pub(crate) fn checked(&self, operation: &'static str) -> Result<DeviceIdentity> {
+        let identity = self;
         let kind = match identity.kind {
             GPI_DEVICE_GPU => DeviceKind::Gpu,
             GPI_DEVICE_CPU => DeviceKind::Cpu,
-            _ => DeviceKind::Unknown,
+            GPI_DEVICE_UNKNOWN => DeviceKind::Unknown,
+            unknown => {
+                let message = "the identity has an unknown kind; pass a GPI_DEVICE_*, and set the structure to 0 first";
+                return Err(Error::invalid(operation, message).with_context("kind", unknown));
+            }
         };
+        if identity.fields & !FIELDS != 0 || identity.reserved != 0 {
+            let message = "the identity has unknown fields, or a reserved field that is not 0; set the structure to 0 first, \
+                           and pass GPI_IDENTITY_*";
+            return Err(Error::invalid(operation, message)
+                .with_context("fields", format_args!("{:#x}", identity.fields))
+                .with_context("reserved", identity.reserved));
+        }
         let has = |field| identity.fields & field != 0;
         let luid = Luid { bytes: identity.luid, node_mask: identity.luid_node_mask };
         let pci = PciAddress {
@@ -109,10 +125,10 @@ impl From<&gpi_identity> for DeviceIdentity {
             device: identity.pci_device,
             function: identity.pci_function,
         };
-        Self::new(text::from_array(&identity.name), kind)
+        Ok(DeviceIdentity::new(text::from_array(&identity.name), kind)
             .with_uuid(Uuid::from_bytes(identity.uuid).filter(|_| has(GPI_IDENTITY_UUID)))
             .with_luid(has(GPI_IDENTITY_LUID).then_some(luid))
-            .with_pci(has(GPI_IDENTITY_PCI).then_some(pci))
+            .with_pci(has(GPI_IDENTITY_PCI).then_some(pci)))
     }
 }
 
@@ -147,8 +163,20 @@ mod tests {
         let pci = PciAddress { domain: 1, bus: 0x17, device: 3, function: 1 };
         let full = DeviceIdentity::new("card", DeviceKind::Gpu).with_uuid(uuid).with_luid(luid).with_pci(pci);
         for identity in [full.clone(), full.with_uuid(None), DeviceIdentity::default()] {
-            assert_eq!(DeviceIdentity::from(&gpi_identity::from(&identity)), identity);
+            assert_eq!(gpi_identity::from(&identity).checked("test").expect("known"), identity);
         }
-        assert_eq!(DeviceIdentity::from(&gpi_identity::UNKNOWN), DeviceIdentity::default());
+        assert_eq!(gpi_identity::UNKNOWN.checked("test").expect("known"), DeviceIdentity::default());
+    }
+
+    #[test]
+    fn unknown_kinds_and_fields_are_rejected() {
+        for wrong in [
+            gpi_identity { kind: 77, ..gpi_identity::UNKNOWN },
+            gpi_identity { fields: 64, ..gpi_identity::UNKNOWN },
+            gpi_identity { reserved: 1, ..gpi_identity::UNKNOWN },
+        ] {
+            let error = wrong.checked("test").expect_err("unknown");
+            assert_eq!(error.kind(), gpu_interop::ErrorKind::InvalidArgument);
+        }
     }
 }

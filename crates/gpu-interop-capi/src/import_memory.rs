@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use gpu_interop::handle::HandleType;
-use gpu_interop::{Device, DeviceIdentity, Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop::{Device, Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 
 use crate::array_desc::gpi_array_desc;
 use crate::call::call;
@@ -117,6 +117,7 @@ impl gpi_memory_import {
         let has = |flag| self.flags & flag != 0;
         // Converted first: nothing fails once the handle has been taken.
         let image = if has(GPI_IMPORT_HAS_IMAGE) { Some(self.image.desc(operation)?) } else { None };
+        let exporter = if has(GPI_IMPORT_HAS_EXPORTER) { Some(self.exporter.checked(operation)?) } else { None };
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
         let object = unsafe { self.os_handle(operation).object_of(kind.handle_type()) }?;
         let handle = MemoryHandle::new(kind, object)
@@ -129,9 +130,9 @@ impl gpi_memory_import {
                 .trusted_peer(has(GPI_IMPORT_TRUSTED_PEER))
                 .of_image(image)
         };
-        Ok(match has(GPI_IMPORT_HAS_EXPORTER) {
-            true => request.exported_by(DeviceIdentity::from(&self.exporter)),
-            false => request,
+        Ok(match exporter {
+            Some(exporter) => request.exported_by(exporter),
+            None => request,
         })
     }
 

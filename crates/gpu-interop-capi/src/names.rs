@@ -3,8 +3,11 @@
 use gpu_interop_core::with_names;
 
 /// Names inside messages, as whole words. A longer text is before one that it contains.
-const NAMES: [(&str, &str); 27] = [
+const NAMES: [(&str, &str); 30] = [
     (" (MemoryHandle::opaque_from_raw_fd, classify_fd)", ""),
+    (" (gpu_interop::vulkan::SharedHeap)", ""),
+    ("map_image_bytes", "gpi_memory_map_image_bytes"),
+    ("map_mipmapped_array", "gpi_memory_map_array"),
     ("declare one submitted through ash (OwnedSemaphore::assume_signalled)", "leave out the wait"),
     ("declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)", "leave out the signal"),
     ("ArrayUsage::SURFACE_LOAD_STORE", "GPI_ARRAY_SURFACE_LOAD_STORE"),
@@ -56,12 +59,16 @@ mod tests {
     /// Types that C has no counterpart of: their errors cannot reach it.
     const NOT_IN_C: [&str; 4] = ["ExportableBuffer", "ImportedBuffer", "PlaneStorage", "VideoOptions"];
 
-    /// The names `Type::name` in a text.
+    /// Functions of Rust that messages name without their type.
+    const FUNCTIONS: [&str; 2] = ["map_image_bytes", "map_mipmapped_array"];
+
+    /// The names of Rust in a text: `Type::name`, paths of the crate, and functions.
     fn paths(text: &str) -> impl Iterator<Item = &str> {
         let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
-        words
-            .map(|word| word.trim_matches(':'))
-            .filter(|word| word.contains("::") && word.starts_with(|c: char| c.is_ascii_uppercase()))
+        words.map(|word| word.trim_matches(':')).filter(|word| {
+            let is_path = word.contains("::") && word.starts_with(|c: char| c.is_ascii_uppercase());
+            is_path || word.starts_with("gpu_interop::") || FUNCTIONS.contains(word)
+        })
     }
 
     /// Calls `check` for every string literal of the crates behind the C interface that is a message: it has a space.

@@ -32,7 +32,7 @@ pub const GPI_ERROR_RECONCILIATION_FAILED: gpi_status = 9;
 pub const GPI_ERROR_OUT_OF_MEMORY: gpi_status = 10;
 /// A bounded wait timed out. The wait may be repeated.
 pub const GPI_ERROR_TIMEOUT: gpi_status = 11;
-/// The work was abandoned because its device was closed.
+/// The work was abandoned because its device was closed, or a timeline failed: abandoned, or its watched process ended.
 pub const GPI_ERROR_CANCELLED: gpi_status = 12;
 /// A timeline had passed the value before the stream signalled it, so waits for the value ended too early. Use one
 /// timeline for each direction.

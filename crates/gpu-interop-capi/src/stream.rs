@@ -16,8 +16,10 @@ use crate::pointer::Out;
 use crate::release::{Release, gpi_release_function};
 use crate::status::gpi_status;
 
-/// Function of the application that a stream calls on a thread of the driver. It must not call a GPU API or this library, must
-/// not wait for other work, and must not unwind.
+/// Function of the application that a stream calls on a thread of the driver. It may destroy handles, and signal timelines by
+/// `gpi_timeline_signal`. It must not call other functions of this library or a compute driver, must not wait for other work,
+/// and must not unwind: drivers share the thread among streams. `gpi_stream_synchronize` and the blocking reads and writes fail
+/// in it with `GPI_ERROR_INVALID_ARGUMENT`, because they would never end.
 pub type gpi_host_function = Option<unsafe extern "C" fn(data: *mut c_void)>;
 
 /// Creates a stream, and writes it to `*stream`, owned by the caller. It does not synchronise with the driver's default
@@ -90,10 +92,13 @@ pub unsafe extern "C" fn gpi_stream_get_raw(stream: gpi_stream, raw: *mut u64) -
 }
 
 /// Blocks until all enqueued work has completed, or `timeout_ns` nanoseconds have passed; `GPI_NO_TIMEOUT` waits forever. Also
-/// returns a failure of the enqueued work since the last call, such as that of a timeline that the stream waited for.
+/// returns a failure of the enqueued work since the last call.
 ///
-/// Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, and the call may be repeated. With 0 nanoseconds the stream is
-/// queried once, as by `gpi_stream_query`. Otherwise the failure.
+/// Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, the call may be repeated, and the message lists the timelines
+/// that the stream waits for. With 0 nanoseconds the stream is queried once, as by `gpi_stream_query`. `GPI_ERROR_CANCELLED` if
+/// `gpi_timeline_abandon` or `gpi_timeline_watch_process` released a wait of the stream: the work ran without the data that it
+/// waited for. For `GPI_TIMELINE_NATIVE` that holds for the last 4 timelines that the stream waited for.
+/// `GPI_ERROR_INVALID_ARGUMENT` inside a `gpi_host_function`. Otherwise the failure of the work.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpi_stream_synchronize(stream: gpi_stream, timeout_ns: u64) -> gpi_status {
     call("gpi_stream_synchronize", |operation| {

@@ -108,16 +108,25 @@ pub extern "C" fn gpi_timeline_signal(timeline: gpi_timeline, value: u64) -> gpi
     call("gpi_timeline_signal", |operation| object::get(operation, timeline)?.signal(value))
 }
 
-/// Fails the timeline once process `id`, which signals it, has ended. Call it before any host wait.
+/// Fails the timeline once process `id`, which signals it, has ended, because a killed process signals nothing. Call it before
+/// any host wait. Later host waits then fail with `GPI_ERROR_CANCELLED`; pending waits of streams are released, and the next
+/// `gpi_stream_synchronize` of these streams fails with `GPI_ERROR_CANCELLED`.
 ///
-/// Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already.
+/// A bridge checks the process itself. With `GPI_TIMELINE_NATIVE` only `gpi_timeline_wait` checks it. If only streams wait
+/// natively, bound `gpi_stream_synchronize`, and call `gpi_timeline_wait` with a timeout of 0 after each of its timeouts, or
+/// `gpi_timeline_abandon`.
+///
+/// Errors: `GPI_ERROR_SYSTEM` if the process does not exist, `GPI_ERROR_INVALID_ARGUMENT` if one is watched already,
+/// `GPI_ERROR_UNSUPPORTED` if the kernel lacks `pidfd_open` (Linux 5.3).
 #[unsafe(no_mangle)]
 pub extern "C" fn gpi_timeline_watch_process(timeline: gpi_timeline, id: u32) -> gpi_status {
     call("gpi_timeline_watch_process", |operation| object::get(operation, timeline)?.watch_process(id))
 }
 
 /// Abandons the timeline, because it will not be signalled any more: pending waits of streams are released, and later uses
-/// fail with `reason`. Released streams continue without the data that they waited for.
+/// fail with `reason`. Released streams continue without the data that they waited for, and their next
+/// `gpi_stream_synchronize` fails with `GPI_ERROR_CANCELLED`. With `GPI_TIMELINE_NATIVE` that holds for the last 4 timelines that
+/// the stream waited for, and not for a stream that waits for a released stream by an event.
 ///
 /// Errors: the exporter's error. The call may be repeated.
 ///

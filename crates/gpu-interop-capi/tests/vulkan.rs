@@ -32,6 +32,16 @@ fn ok(status: gpi_status) {
     assert_eq!(status, GPI_SUCCESS, "{}", message());
 }
 
+/// The call has failed, and its message has no name of Rust.
+fn failed(status: gpi_status, what: &str) {
+    // SAFETY: a text of this thread.
+    let message = unsafe { CStr::from_ptr(gpi_last_error_message()) }.to_string_lossy().into_owned();
+    assert_ne!(status, GPI_SUCCESS, "{what}");
+    for name in ["::", " { ", "Some(", "Owned", "Mipmapped", "ImageSpec", "DeviceLocal", "HostVisible", "Extent3D"] {
+        assert!(!message.contains(name), "{what}: {name} is a name of Rust: {message}");
+    }
+}
+
 /// Calls a function that writes its result.
 fn made<T>(call: impl FnOnce(*mut T) -> gpi_status) -> T {
     let mut result = std::mem::MaybeUninit::uninit();
@@ -255,6 +265,67 @@ fn images(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device) {
     ok(gpi_stream_destroy(stream));
 }
 
+/// Messages about images, timelines and memory have the names of C.
+fn messages(vulkan: gpi_vulkan, device: gpi_device) {
+    let good = gpi_vulkan_image_options {
+        view: vk::ImageViewType::TYPE_2D.as_raw(),
+        format: vk::Format::R8G8B8A8_UNORM.as_raw(),
+        extent: [16, 16, 1],
+        layers: 1,
+        levels: 1,
+        usage: vk::ImageUsageFlags::TRANSFER_SRC.as_raw(),
+        tiling: vk::ImageTiling::OPTIMAL.as_raw(),
+        flags: 0,
+        offset: 0,
+        dedicated: 0,
+        placement: GPI_VULKAN_DEVICE_LOCAL,
+        kind: 0,
+        reserved: 0,
+    };
+    let cases = [
+        gpi_vulkan_image_options { extent: [0, 16, 1], ..good },
+        gpi_vulkan_image_options { extent: [1 << 30, 16, 1], ..good },
+        gpi_vulkan_image_options { levels: 99, ..good },
+        gpi_vulkan_image_options { layers: 1 << 30, ..good },
+        gpi_vulkan_image_options { format: vk::Format::D32_SFLOAT.as_raw(), ..good },
+        gpi_vulkan_image_options { format: vk::Format::G8_B8R8_2PLANE_420_UNORM.as_raw(), ..good },
+        gpi_vulkan_image_options { usage: 0, ..good },
+        gpi_vulkan_image_options { usage: u32::MAX, ..good },
+        gpi_vulkan_image_options { tiling: 77, ..good },
+        gpi_vulkan_image_options { view: 77, ..good },
+        gpi_vulkan_image_options { flags: u32::MAX, ..good },
+        gpi_vulkan_image_options { flags: vk::ImageCreateFlags::CUBE_COMPATIBLE.as_raw(), ..good },
+        gpi_vulkan_image_options { kind: 99, ..good },
+        gpi_vulkan_image_options { kind: GPI_MEMORY_OPAQUE_WIN32, ..good },
+    ];
+    for options in cases {
+        let mut image = gpi_vulkan_image { id: 0 };
+        failed(c!(gpi_vulkan_image_create(vulkan, &raw const options, &raw mut image)), &format!("{options:?}"));
+    }
+    let image = made(|out| c!(gpi_vulkan_image_create(vulkan, &raw const good, out)));
+    let mut layout = std::mem::MaybeUninit::<gpi_vulkan_row_layout>::uninit();
+    failed(c!(gpi_vulkan_image_get_row_layout(image, 0, 0, layout.as_mut_ptr())), "optimal tiling has no rows");
+    let mut import = made(|out| c!(gpi_vulkan_image_export(image, out)));
+    let memory = made(|out| c!(gpi_device_import_memory(device, &raw mut import, out)));
+    let mut buffer = gpi_buffer { id: 0 };
+    failed(c!(gpi_memory_map_buffer(memory, 0, GPI_WHOLE_SIZE, &raw mut buffer)), "optimal tiling has no rows");
+    ok(gpi_memory_destroy(memory));
+    ok(gpi_vulkan_image_destroy(image));
+    let exporter = made(|out| c!(gpi_exported_semaphore_create_vulkan(vulkan, GPI_PAYLOAD_TIMELINE, 0, out)));
+    let timeline = made(|out| c!(gpi_timeline_create(device, exporter, GPI_TIMELINE_BRIDGE, out)));
+    let stream = made(|out| c!(gpi_stream_create(device, out)));
+    ok(gpi_stream_wait_timeline(stream, timeline, 5));
+    failed(gpi_stream_synchronize(stream, SECOND / 50), "the stream waits for Vulkan");
+    let message = c!(CStr::from_ptr(gpi_last_error_message())).to_string_lossy();
+    let waits = message.split_once("waits for: timeline 0x").map_or("", |(_, rest)| rest);
+    assert!(waits.contains(" of Vulkan: value 5; it is 0, and was last signalled here to 0"), "{message}");
+    ok(gpi_timeline_signal(timeline, 5));
+    ok(gpi_stream_synchronize(stream, 10 * SECOND));
+    ok(gpi_stream_destroy(stream));
+    ok(gpi_timeline_destroy(timeline));
+    ok(gpi_exported_semaphore_destroy(exporter));
+}
+
 /// Wrong arguments are errors, and a failed function does not release the owner.
 fn rejected(context: &HeadlessContext, vulkan: gpi_vulkan) {
     let good = objects(context, true);
@@ -318,6 +389,7 @@ fn data_passes_between_vulkan_and_a_stream() {
     let device: gpi_device = made(|out| unsafe { gpi_device_open_for(&raw const identity, out) });
     round_trip(&context, vulkan, device);
     images(&context, vulkan, device);
+    messages(vulkan, device);
     ok(gpi_vulkan_destroy(vulkan));
     ok(gpi_device_destroy(device));
     assert_eq!(gpi_live_handles(), 0);

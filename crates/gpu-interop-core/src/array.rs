@@ -215,6 +215,20 @@ pub enum ArrayShape {
     },
 }
 
+impl fmt::Display for ArrayShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::D1 { width } => write!(f, "1D, {width}"),
+            Self::D1Layered { width, layers } => write!(f, "1D layered, {width}, {layers} layers"),
+            Self::D2 { width, height } => write!(f, "2D, {width} x {height}"),
+            Self::D2Layered { width, height, layers } => write!(f, "2D layered, {width} x {height}, {layers} layers"),
+            Self::D3 { width, height, depth } => write!(f, "3D, {width} x {height} x {depth}"),
+            Self::Cube { width } => write!(f, "cube, {width} x {width}"),
+            Self::CubeLayered { width, cubes } => write!(f, "cube layered, {width} x {width}, {cubes} cubes"),
+        }
+    }
+}
+
 impl ArrayShape {
     /// Width, height and depth in the form of the drivers' descriptors: unused dimensions are 0, and the depth of a
     /// layered array counts layers (faces, for cubes).
@@ -282,6 +296,12 @@ bitflags! {
     }
 }
 
+impl fmt::Display for ArrayUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() { f.write_str("sampled") } else { bitflags::parser::to_writer(self, f) }
+    }
+}
+
 /// A mipmapped array inside imported memory.
 #[doc(alias(
     "CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC",
@@ -311,6 +331,18 @@ pub struct MipmappedArrayDesc {
     pub usage: ArrayUsage,
 }
 
+impl fmt::Display for MipmappedArrayDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, shape, format, levels, layout_levels, usage } = self;
+        let plural = if *levels == 1 { "" } else { "s" };
+        write!(f, "{shape}, {format}, {levels} mip level{plural}")?;
+        if let Some(layout_levels) = layout_levels {
+            write!(f, " (layout of {layout_levels})")?;
+        }
+        write!(f, ", offset {offset}, usage {usage}")
+    }
+}
+
 impl MipmappedArrayDesc {
     /// A single-level array at offset 0 that is only sampled.
     #[must_use]
@@ -333,14 +365,15 @@ impl MipmappedArrayDesc {
     pub fn validate(&self, memory_size: u64) -> Result<()> {
         const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
         if self.shape.named_dimensions().contains(&0) {
-            return Err(Error::invalid(OPERATION, "every dimension must be at least 1")
-                .with_context("shape", format_args!("{:?}", self.shape)));
+            return Err(
+                Error::invalid(OPERATION, "every dimension must be at least 1").with_context("shape", self.shape)
+            );
         }
         let max_levels = self.shape.max_levels();
         if self.levels == 0 || self.levels > max_levels {
             return Err(Error::invalid(OPERATION, format!("the number of mip levels must be from 1 to {max_levels}"))
                 .with_context("levels", self.levels)
-                .with_context("shape", format_args!("{:?}", self.shape)));
+                .with_context("shape", self.shape));
         }
         if let Some(layout_levels) = self.layout_levels
             && !(self.levels..=max_levels).contains(&layout_levels)
@@ -350,7 +383,7 @@ impl MipmappedArrayDesc {
                 format!("the number of levels in the layout must be from {} to {max_levels}", self.levels),
             )
             .with_context("layout levels", layout_levels)
-            .with_context("shape", format_args!("{:?}", self.shape)));
+            .with_context("shape", self.shape));
         }
         if ArrayUsage::from_bits(self.usage.bits()).is_none() {
             return Err(Error::invalid(OPERATION, "the usage contains unknown bits")
@@ -358,7 +391,7 @@ impl MipmappedArrayDesc {
         }
         if self.usage.contains(ArrayUsage::TEXTURE_GATHER) && !matches!(self.shape, ArrayShape::D2 { .. }) {
             return Err(Error::invalid(OPERATION, "texture gather requires two dimensions without layers")
-                .with_context("shape", format_args!("{:?}", self.shape)));
+                .with_context("shape", self.shape));
         }
         if self.offset >= memory_size {
             return Err(Error::invalid(OPERATION, "the array starts past the end of the memory")
@@ -374,7 +407,7 @@ impl MipmappedArrayDesc {
         if end.is_none_or(|end| end > memory_size) {
             return Err(Error::invalid(OPERATION, "the texels of all levels exceed the memory after the offset")
                 .with_context("offset", self.offset)
-                .with_context("shape", format_args!("{:?}", self.shape))
+                .with_context("shape", self.shape)
                 .with_context("levels", self.levels)
                 .with_context("format", self.format)
                 .with_context("memory size", memory_size));

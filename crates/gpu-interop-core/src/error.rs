@@ -35,7 +35,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// A bounded wait timed out. The wait may be repeated.
     Timeout,
-    /// The work was abandoned because its device was closed.
+    /// The work was abandoned because its device was closed, or a timeline failed: abandoned, or its watched process
+    /// ended.
     Cancelled,
     /// A timeline had passed the value before the stream signalled it, so waits for the value ended too early. Use one
     /// timeline for each direction.
@@ -300,11 +301,27 @@ impl Error {
         self
     }
 
-    /// Clones kind, operation and code with a new message.
+    /// Clones everything but the message and the source.
     pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
-        let mut error = Self::new(self.kind(), self.operation(), message);
-        error.0.code.clone_from(&self.0.code);
-        error
+        let Report { kind, operation, backend, device, code, message: _, attempts, mismatch, context, source: _ } =
+            &*self.0;
+        Self(Box::new(Report {
+            kind: *kind,
+            operation,
+            backend: backend.clone(),
+            device: device.clone(),
+            code: code.clone(),
+            message: message.into(),
+            attempts: attempts.clone(),
+            mismatch: mismatch.clone(),
+            context: context.clone(),
+            source: None,
+        }))
+    }
+
+    /// Clones everything but the source.
+    pub(crate) fn duplicate(&self) -> Self {
+        self.with_message(self.message())
     }
 
     /// Adds the backend's name, unless one is set already.

@@ -89,6 +89,12 @@ impl DevicePtr {
     }
 }
 
+impl fmt::Display for DevicePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
 impl fmt::Debug for DevicePtr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DevicePtr({:#x})", self.0)

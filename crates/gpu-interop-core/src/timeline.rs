@@ -151,6 +151,15 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
         Ok(Box::new(PollingWaiter::new(self.type_id())))
     }
 
+    /// Writes a short name of the timeline for error messages, such as "timeline 0x5a10 of Vulkan". The default is `Debug`. A
+    /// wrapper forwards it.
+    ///
+    /// # Errors
+    /// Errors of `f`.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+
     /// Called when a bridge begins to carry the timeline's values: the host then makes the signals of streams. Does nothing
     /// by default. A wrapper forwards it.
     fn bridged(&self) {}

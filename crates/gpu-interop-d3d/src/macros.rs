@@ -108,6 +108,10 @@ macro_rules! fence_methods {
             fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
                 Ok(Box::new(Waiter::new()?))
             }
+
+            fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!("fence {:p} (", stringify!($interface), ")"), windows::core::Interface::as_raw(&self.raw))
+            }
         }
     };
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gpu_interop::{BufferSlice, Error, Result};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 #[cfg(not(windows))]
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -52,6 +52,27 @@ pub(crate) fn detached_drop<T: Send>(value: T) {
     // Without an interpreter, such as during its exit, there is no GIL to release.
     let _dropped = Python::try_attach(|py| py.detach(|| drop(value.take())));
     drop(value);
+}
+
+/// A number that is not negative. Unlike the extraction by Python, whose class is `OverflowError`, another one is an error
+/// of this module.
+pub(crate) fn natural<'py, T>(number: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    number.extract().map_err(|error: PyErr| {
+        if !error.is_instance_of::<PyOverflowError>(number.py()) {
+            return error;
+        }
+        let message = format!("a number is negative or too great; pass one from 0 to 2**{} - 1", 8 * size_of::<T>());
+        let given = number.repr().map_or_else(|_| String::new(), |text| text.to_string());
+        exception(&Error::invalid("gpu_interop", message).with_context("given", given))
+    })
+}
+
+/// As [`natural`], or `None`.
+pub(crate) fn natural_or_none(number: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if number.is_none() { Ok(None) } else { natural(number).map(Some) }
 }
 
 /// The first `most` items of a sequence. Unlike the extraction of a `Vec`, this does not allocate by the sequence's length:

@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::backing::Backing;
-use crate::convert::detached_drop;
+use crate::convert::{detached_drop, natural, natural_or_none};
 use crate::dlpack::DlDevice;
+use crate::error;
 use crate::error::{Raise, closed, exception};
 use crate::export::{self, PyExport};
 use crate::identity::PyIdentity;
 use crate::import::{self, Described};
 use crate::memory::PyMemory;
-use crate::error;
 use crate::stream::{Flow, Lent, PyStream};
 use crate::timeline::PyTimeline;
 
@@ -161,9 +161,9 @@ impl PyDevice {
         py: Python<'_>,
         export: Option<&Bound<'_, PyExport>>,
         fd: Option<i64>,
-        handle: Option<u64>,
+        #[pyo3(from_py_with = natural_or_none)] handle: Option<u64>,
         name: Option<String>,
-        size: Option<u64>,
+        #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
         kind: Option<&str>,
         dedicated: bool,
         native: bool,
@@ -180,7 +180,7 @@ impl PyDevice {
     }
 
     /// Allocates memory that other APIs and processes can import: ``memory.export()``. The size may be rounded up.
-    fn allocate(&self, py: Python<'_>, size: u64) -> PyResult<PyMemory> {
+    fn allocate(&self, py: Python<'_>, #[pyo3(from_py_with = natural::<u64>)] size: u64) -> PyResult<PyMemory> {
         let shared = self.shared("Device.allocate")?;
         let memory = py.detach(|| shared.device.allocate_exportable(size)).raised()?;
         Ok(PyMemory::new(Backing::allocated(shared, memory)))
@@ -213,7 +213,7 @@ impl PyDevice {
 
     /// Creates a timeline that the host and streams of this device share, without Vulkan.
     #[pyo3(signature = (initial=0))]
-    fn timeline(&self, py: Python<'_>, initial: u64) -> PyResult<PyTimeline> {
+    fn timeline(&self, py: Python<'_>, #[pyo3(from_py_with = natural::<u64>)] initial: u64) -> PyResult<PyTimeline> {
         let shared = self.shared("Device.timeline")?;
         py.detach(|| PyTimeline::host(shared, initial)).raised()
     }

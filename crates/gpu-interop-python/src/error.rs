@@ -69,7 +69,19 @@ pub(crate) fn closed(operation: &'static str, what: &str) -> Error {
 }
 
 /// Names inside messages, as whole words. A longer text is before one that it contains.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 30] = [
+    (
+        ", map it as an array (map_mipmapped_array), or have the exporter copy it to a shared buffer; map_image_bytes maps \
+         the bytes as the driver stores them",
+        ", or copy it to a shared buffer",
+    ),
+    (
+        ", copy it to a shared buffer, or map it as an array where the device maps arrays",
+        ", or copy it to a shared buffer",
+    ),
+    ("create the image with linear tiling", "create the image with linear=True"),
+    (" (gpu_interop::vulkan::SharedHeap)", ""),
+    ("(initialize_image, initialize_video)", "(Context.initialize)"),
     (" (MemoryHandle::opaque_from_raw_fd, classify_fd)", ""),
     ("declare one submitted through ash (OwnedSemaphore::assume_signalled)", "leave out the wait"),
     ("declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)", "leave out the signal"),
@@ -92,41 +104,68 @@ const NAMES: [(&str, &str); 24] = [
     ("VulkanInterop::optional_device_extensions", "vulkan.Device.optional_extensions"),
     ("`dedicated`", "dedicated=True"),
     ("`native`", "native=True"),
+    ("do not set native=True", "leave out native=True"),
     ("gpu_interop::", "gpu_interop."),
     ("ExporterTimeline::", "Timeline."),
 ];
 
 /// Functions of Rust that Python has under another name.
-const OPERATIONS: [(&str, &str); 17] = [
+const OPERATIONS: [(&str, &str); 34] = [
     ("BackendChoice::from_str", "gpu_interop.open"),
     ("BackendName::from_str", "gpu_interop.open"),
     ("Device::allocate_exportable", "Device.allocate"),
     ("Device::open", "gpu_interop.open"),
     ("Device::open_matching", "gpu_interop.open"),
+    ("ExportableBuffer::new", "Context.buffer"),
+    ("ExportableImage::new", "Context.image"),
+    ("ExportableSemaphore::timeline", "Context.timeline"),
     ("ExternalMemory::map_buffer", "Memory.tensor"),
     ("HeadlessContext::new", "vulkan.Context"),
+    ("ImportedBuffer::new", "Context.import_buffer"),
+    ("KmtHandle::new", "Device.import_memory"),
+    ("MemoryHandle::opaque_from_raw_fd", "Device.import_memory"),
+    ("NtHandle::from_raw", "Device.import_memory"),
+    ("ObjectName::new", "Device.import_memory"),
+    ("OwnedBuffer::new", "Context.buffer"),
+    ("OwnedImage::subresource_layout", "Image.row_pitch"),
+    ("OwnedSemaphore::timeline", "Context.timeline"),
     ("Recording::acquire_image", "Recording.acquire"),
     ("Recording::initialize_image", "Recording.initialize"),
     ("Recording::release_image", "Recording.release"),
+    ("Stream::fill_u32", "Stream.fill"),
+    ("Stream::is_idle", "Stream.idle"),
     ("Stream::signal_timeline", "Timeline.signal"),
+    ("Stream::synchronize_timeout", "Stream.synchronize"),
     ("Stream::wait_timeline", "Timeline.wait"),
+    ("TexelFormat::from_vulkan", "Context.image"),
+    ("Timeline::is_reached", "Timeline.reached"),
     ("Timeline::new", "Device.timeline"),
     ("Timeline::signal", "Timeline.host_signal"),
     ("Timeline::wait", "Timeline.host_wait"),
+    ("TimelineStrategy::from_str", "Device.timeline"),
     ("gpu_interop::device_for", "gpu_interop.open"),
     ("gpu_interop::select", "gpu_interop.open"),
 ];
 
 /// Types of Rust that Python has under another name.
-const TYPES: [(&str, &str); 8] = [
+const TYPES: [(&str, &str); 17] = [
+    ("BackendDevice", "Device"),
     ("ExportableBuffer", "Buffer"),
     ("ExportableImage", "Image"),
     ("ExportableMemory", "Memory"),
+    ("ExportableSemaphore", "Timeline"),
+    ("ExternalMemory", "Memory"),
     ("HeadlessContext", "Context"),
     ("HostBackend", "Device"),
     ("HostSemaphore", "Timeline"),
+    ("ImageSpec", "Image"),
+    ("ImportedBuffer", "Buffer"),
+    ("ImportedSemaphore", "Timeline"),
+    ("MappedBuffer", "Memory"),
     ("OwnedBuffer", "Buffer"),
+    ("OwnedImage", "Image"),
     ("OwnedSemaphore", "Timeline"),
+    ("VulkanInterop", "vulkan.Device"),
 ];
 
 /// A message with the names of Python.

@@ -53,6 +53,9 @@ pub(crate) fn memory(
 }
 
 fn request(described: Described) -> Result<MemoryImport> {
+    if described.fd.is_none() && described.handle.is_none() && described.name.is_none() {
+        return Err(Error::invalid(OPERATION, "pass an Export, or one of fd, handle and name with its size and kind"));
+    }
     let Some(size) = described.size else {
         return Err(Error::invalid(OPERATION, "pass the size of the exporter's allocation in bytes"));
     };

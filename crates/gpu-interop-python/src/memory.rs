@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::backing::Backing;
-use crate::convert::detached_drop;
+use crate::convert::{detached_drop, natural};
 use crate::device::PyDevice;
 use crate::error::{Raise, closed, exception};
 use crate::export::PyExport;
@@ -80,7 +80,7 @@ impl PyMemory {
         shape: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
         strides: Option<&Bound<'py, PyAny>>,
-        offset: u64,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         readonly: bool,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {

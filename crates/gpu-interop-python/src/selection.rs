@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::device::PyDevice;
+use crate::error;
 use crate::error::{Raise, exception};
 use crate::identity::PyIdentity;
-use crate::error;
 
 /// A device that can be opened.
 #[pyclass(frozen, module = "gpu_interop", name = "DeviceInfo")]

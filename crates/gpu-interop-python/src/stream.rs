@@ -9,10 +9,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 
-use crate::convert::{bytes_of, detached_drop};
+use crate::convert::{Operand, bytes_of, detached_drop, natural};
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
-use crate::convert::Operand;
 use crate::timeline;
 
 /// A stream, with an event to hand its work over.
@@ -213,7 +212,12 @@ impl PyStream {
     }
 
     /// Waits until all enqueued work has completed, or raises :class:`Timeout` after ``timeout`` seconds; 0 queries once,
-    /// as :attr:`idle` does. Releases the GIL and honours Ctrl-C.
+    /// as :attr:`idle` does. The message of a :class:`Timeout` lists the timelines that the stream waits for. Releases the
+    /// GIL and honours Ctrl-C.
+    ///
+    /// Raises the failure of the enqueued work since the last call. A wait that :meth:`Timeline.abandon` or
+    /// :meth:`Timeline.watch_process` released is :class:`Cancelled`: the work ran without the data that it waited for. For
+    /// native timelines that holds for the last 4 timelines that the stream waited for.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Stream.synchronize";
@@ -232,7 +236,13 @@ impl PyStream {
 
     /// Fills memory or a packed tensor with a byte (``bits=8``) or a 32-bit word.
     #[pyo3(signature = (target, value, *, bits=8))]
-    fn fill(&self, py: Python<'_>, target: &Bound<'_, PyAny>, value: u32, bits: u32) -> PyResult<()> {
+    fn fill(
+        &self,
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = natural::<u32>)] value: u32,
+        bits: u32,
+    ) -> PyResult<()> {
         const OPERATION: &str = "Stream.fill";
         let (flow, target) = (self.flow(OPERATION)?, Operand::new(OPERATION, target)?);
         target.check_writable(OPERATION)?;
@@ -318,6 +328,11 @@ pub(crate) fn synchronize(
     flow: &Flow,
     timeout: Option<std::time::Duration>,
 ) -> PyResult<()> {
-    let expired = || Error::new(gpu_interop::ErrorKind::Timeout, operation, "work is still pending on the stream");
+    // Without the timeout of the slice.
+    let expired = |last: &Error| {
+        let error = Error::new(ErrorKind::Timeout, operation, last.message());
+        let waits = last.context().iter().filter(|(key, _)| *key != "timeout");
+        waits.fold(error, |error, (key, value)| error.with_context(key, value))
+    };
     timeline::sliced(py, timeout, |slice| flow.stream.synchronize_timeout(slice), expired)
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::backing::Backing;
-use crate::convert::{detached_drop, items};
+use crate::convert::{detached_drop, items, natural};
 use crate::device::PyDevice;
 use crate::dlpack::{self, DlDevice};
 use crate::dtype::Dtype;
@@ -157,7 +157,7 @@ impl PyTensor {
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         strides: Option<&Bound<'_, PyAny>>,
-        offset: u64,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         readonly: bool,
         stream: Option<&Bound<'_, PyStream>>,
     ) -> PyResult<Self> {

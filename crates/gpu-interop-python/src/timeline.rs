@@ -8,6 +8,7 @@ use gpu_interop::vulkan::OwnedSemaphore;
 use gpu_interop::{Error, ErrorKind, Result, Timeline};
 use pyo3::prelude::*;
 
+use crate::convert::natural;
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, exception};
 use crate::watcher::{self, Notice, Watcher};
@@ -78,14 +79,24 @@ impl PyTimeline {
     /// that says it is on another GPU raises :class:`DeviceMismatch`. The per-thread default stream (2,
     /// ``cupy.cuda.Stream.ptds``), which is another one on every thread, and a stream on which a graph is being captured
     /// raise :class:`InvalidArgument`. No graph is captured on the stream before its work has completed.
-    fn wait(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, value: u64) -> PyResult<()> {
+    fn wait(
+        &self,
+        py: Python<'_>,
+        stream: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = natural::<u64>)] value: u64,
+    ) -> PyResult<()> {
         let flow = stream::resolve("Timeline.wait", &self.shared, stream)?;
         py.detach(|| flow.stream.wait_timeline(&self.timeline, value)).raised()
     }
 
     /// Raises the timeline to ``value`` once all work enqueued on ``stream`` so far has completed. ``stream`` as for
     /// :meth:`wait`.
-    fn signal(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, value: u64) -> PyResult<()> {
+    fn signal(
+        &self,
+        py: Python<'_>,
+        stream: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = natural::<u64>)] value: u64,
+    ) -> PyResult<()> {
         let flow = stream::resolve("Timeline.signal", &self.shared, stream)?;
         py.detach(|| flow.stream.signal_timeline(&self.timeline, value)).raised()
     }
@@ -93,10 +104,15 @@ impl PyTimeline {
     /// Blocks until the timeline has reached ``value``, or raises :class:`Timeout` after ``timeout`` seconds. Releases the
     /// GIL and honours Ctrl-C.
     #[pyo3(signature = (value, timeout=None))]
-    fn host_wait(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
+    fn host_wait(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = natural::<u64>)] value: u64,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
         const OPERATION: &str = "Timeline.host_wait";
         let timeout = checked_timeout(OPERATION, timeout)?;
-        let expired = || {
+        let expired = |_: &Error| {
             let error = Error::new(ErrorKind::Timeout, OPERATION, "the timeline has not reached the value");
             let current = self.timeline.value().map_or_else(|error| error.to_string(), |value| value.to_string());
             error.with_context("value", value).with_context("current value", current)
@@ -105,22 +121,33 @@ impl PyTimeline {
     }
 
     /// Raises the timeline to ``value`` from the host, now.
-    fn host_signal(&self, py: Python<'_>, value: u64) -> PyResult<()> {
+    fn host_signal(&self, py: Python<'_>, #[pyo3(from_py_with = natural::<u64>)] value: u64) -> PyResult<()> {
         py.detach(|| self.timeline.signal(value)).raised()
     }
 
-    /// Releases pending waits and fails later uses with ``reason``: the timeline will not be signalled any more.
+    /// Releases pending waits and fails later uses with ``reason``: the timeline will not be signalled any more. Released
+    /// streams continue without the data that they waited for, and their next :meth:`Stream.synchronize` raises
+    /// :class:`Cancelled`. A native timeline reports it to streams of this module that waited for at most 3 other timelines
+    /// since.
     fn abandon(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
         py.detach(|| self.timeline.abandon(reason)).raised()
     }
 
-    /// Fails the timeline once process ``pid``, which signals it, has ended.
+    /// Fails the timeline once process ``pid``, which signals it, has ended: a killed process signals nothing. Waits of the
+    /// host then raise :class:`Cancelled`, and pending waits of streams are released as by :meth:`abandon`.
+    ///
+    /// A bridge checks the process itself. With the strategy ``"native"`` only :meth:`host_wait` and :meth:`reached` check
+    /// it. If only streams wait, call ``host_wait(value, timeout=0)`` after each timeout of
+    /// :meth:`Stream.synchronize`, or :meth:`abandon`.
     fn watch_process(&self, py: Python<'_>, pid: u32) -> PyResult<()> {
         py.detach(|| self.timeline.watch_process(pid)).raised()
     }
 
     /// An awaitable that completes once the timeline has reached ``value``: ``await timeline.reached(value)``.
-    fn reached<'py>(this: &Bound<'py, Self>, value: u64) -> PyResult<Bound<'py, PyAny>> {
+    fn reached<'py>(
+        this: &Bound<'py, Self>,
+        #[pyo3(from_py_with = natural::<u64>)] value: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         this.py().import("gpu_interop._reached")?.getattr("reached")?.call1((this, value))
     }
 
@@ -194,7 +221,7 @@ pub(crate) fn sliced(
     py: Python<'_>,
     timeout: Option<Duration>,
     wait: impl Fn(Duration) -> Result<()> + Send + Sync,
-    expired: impl FnOnce() -> Error,
+    expired: impl FnOnce(&Error) -> Error,
 ) -> PyResult<()> {
     let start = Instant::now();
     loop {
@@ -206,7 +233,7 @@ pub(crate) fn sliced(
                 if let (Some(left), Some(timeout)) = (left, timeout)
                     && left <= slice
                 {
-                    return Err(exception(&expired().with_context("timeout", format_args!("{timeout:?}"))));
+                    return Err(exception(&expired(&error).with_context("timeout", format_args!("{timeout:?}"))));
                 }
             }
             waited => return waited.raised(),

@@ -437,7 +437,7 @@ asyncio.run(main(timeline))
 
 def test_messages_have_the_names_of_python() -> None:
     root = Path(__file__).parents[3]
-    known = re.findall(r'\("(.*?)", "', (root / "crates/gpu-interop-python/src/names.rs").read_text())
+    known = re.findall(r'\("(.*?)", "', (root / "crates/gpu-interop-python/src/error.rs").read_text())
     # Python has no videos, and no textures.
     absent = ("PlaneStorage::", "VideoOptions::")
     seen = 0

@@ -1,5 +1,7 @@
 //! Selection of memory types.
 
+use std::fmt;
+
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
@@ -16,6 +18,15 @@ pub enum MemoryPlacement {
     /// Device-local memory (`DEVICE_LOCAL`). Never mapped, even if it is host-visible.
     #[default]
     DeviceLocal,
+}
+
+impl fmt::Display for MemoryPlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HostVisible => "host-visible",
+            Self::DeviceLocal => "device-local",
+        })
+    }
 }
 
 impl MemoryPlacement {
@@ -72,7 +83,7 @@ pub(crate) fn memory_type(
     let allowed_text = format!("{allowed:#x}");
     let Some(requested) = requested else {
         return best(types, allowed, placement).ok_or_else(|| {
-            Error::unsupported(OPERATION, format!("the device has no {placement:?} memory for this object"))
+            Error::unsupported(OPERATION, format!("the device has no {placement} memory for this object"))
                 .with_device(interop.identity())
                 .with_context("allowed types", allowed_text)
         });
@@ -82,7 +93,7 @@ pub(crate) fn memory_type(
     }
     Err(Error::invalid(
         OPERATION,
-        format!("the requested memory type is not {placement:?}, or the object does not allow it"),
+        format!("the requested memory type is not {placement}, or the object does not allow it"),
     )
     .with_device(interop.identity())
     .with_context("memory type", requested)

@@ -1,6 +1,7 @@
 //! Timeline semaphores as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,10 @@ impl ExporterTimeline for OwnedSemaphore {
     fn bridged(&self) {
         self.bridge();
     }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "timeline {:#x} of Vulkan", vk::Handle::as_raw(self.as_raw()))
+    }
 }
 
 /// Methods of [`ExporterTimeline`] that delegate to the type's [`OwnedSemaphore`].
@@ -69,6 +74,10 @@ macro_rules! delegate_to_semaphore {
 
         fn bridged(&self) {
             self.semaphore().bridge();
+        }
+
+        fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.semaphore().describe(f)
         }
     };
 }

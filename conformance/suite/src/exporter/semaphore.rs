@@ -109,6 +109,10 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
         self.timeline.bridged();
     }
 
+    fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.timeline.describe(f)
+    }
+
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
         self.exported.as_ref().map(|_| system::TIMELINE_SEMAPHORE)
     }

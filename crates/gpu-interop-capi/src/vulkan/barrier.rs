@@ -22,7 +22,8 @@ pub struct gpi_vulkan_transfer {
     /// `VkPipelineStageFlags` of the accesses before a release, or after an acquire. 0, with `access` of 0: all commands and
     /// all memory accesses, always correct and rarely slower.
     pub stages: u32,
-    /// `VkAccessFlags`: writes before a release, any accesses after an acquire.
+    /// `VkAccessFlags` of the accesses before a release, or after an acquire. A release needs its writes only; reads may be
+    /// named too, and add nothing.
     pub access: u32,
 }
 

@@ -129,7 +129,8 @@ pub unsafe extern "C" fn gpi_vulkan_image_get_info(
 
 /// Writes the layout of a mip level and layer of an image with linear tiling.
 ///
-/// Errors: `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the layer, or has optimal tiling.
+/// Errors: `GPI_ERROR_UNSUPPORTED` for optimal tiling; `GPI_ERROR_INVALID_ARGUMENT` if the image lacks the level or the
+/// layer.
 ///
 /// # Safety
 /// The requirement on pointers.

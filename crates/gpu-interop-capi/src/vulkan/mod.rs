@@ -41,8 +41,9 @@ pub struct gpi_vulkan_device {
     pub instance: *mut c_void,
     /// `VkPhysicalDevice` of the instance.
     pub physical_device: *mut c_void,
-    /// `VkDevice` of the physical device, with the extensions of `gpi_vulkan_get_extension`. Ignored by
-    /// `gpi_vulkan_get_physical_device_identity`.
+    /// `VkDevice` of the physical device, with the extensions of `gpi_vulkan_get_extension`. For timelines it has the feature
+    /// `timelineSemaphore`, of Vulkan 1.2 or `VK_KHR_timeline_semaphore`; the library cannot query enabled features. Ignored
+    /// by `gpi_vulkan_get_physical_device_identity`.
     pub device: *mut c_void,
     /// `vkGetInstanceProcAddr`, cast. Null: that of the system's Vulkan loader.
     pub get_instance_proc_addr: Option<unsafe extern "C" fn()>,

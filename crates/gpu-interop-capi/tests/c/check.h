@@ -13,8 +13,22 @@ static inline void fail(const char *file, int line, const char *what) {
 
 #define CHECK(condition) ((condition) ? (void)0 : fail(__FILE__, __LINE__, #condition))
 #define OK(call) CHECK((call) == GPI_SUCCESS)
+/* The last error's message has no name of Rust: no path, no dump of a structure, no type. */
+static inline void no_names_of_rust(const char *file, int line) {
+    static const char *const names[] = {"::", " { ", "DevicePtr", "Raw", "Some(", "Semaphore {", "Owned", "External",
+                                        "Mipmapped", "ArrayShape", "ArrayUsage", "MemoryImport", " map_mipmapped",
+                                        " map_image_bytes", "`Timeline`", "`native`", "`dedicated`", "StreamFaults"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *found = strstr(gpi_last_error_message(), names[i]);
+        if (found != NULL && strncmp(found - 4, "gpi_", 4) != 0) {
+            fprintf(stderr, "the message has a name of Rust, %s\n", names[i]);
+            fail(file, line, "a message of C");
+        }
+    }
+}
 /* The call fails with this status, which is also that of the last error. */
-#define FAILS(status, call) (CHECK((call) == (status)), CHECK(gpi_last_error_status() == (status)))
+#define FAILS(status, call) \
+    (CHECK((call) == (status)), CHECK(gpi_last_error_status() == (status)), no_names_of_rust(__FILE__, __LINE__))
 /* The last error's message contains a text. */
 #define SAYS(text) CHECK(strstr(gpi_last_error_message(), (text)) != NULL)
 

@@ -3,6 +3,17 @@
 
 enum { WORDS = 4096 };
 
+static gpi_stream of_callback;
+static gpi_status in_callback;
+/* A callback that waits for its own stream would wait for itself. */
+static void waits(void *data) {
+    (void)data;
+    in_callback = gpi_stream_synchronize(of_callback, 0);
+    if (in_callback == GPI_ERROR_INVALID_ARGUMENT) {
+        in_callback = gpi_stream_synchronize(of_callback, GPI_NO_TIMEOUT);
+    }
+}
+
 static void store(void *data) { __atomic_store_n((int *)data, 1, __ATOMIC_SEQ_CST); }
 
 int main(void) {
@@ -35,6 +46,11 @@ int main(void) {
     OK(gpi_stream_launch(stream, fill, &config, fill_args, 3));
     OK(gpi_stream_read(stream, gpi_range_of(buffer, 0, sizeof pattern), pattern, sizeof pattern));
     CHECK(pattern[0] != pattern[1] && pattern[1] != pattern[2]);
+
+    of_callback = stream;
+    OK(gpi_stream_launch_host_function(stream, waits, NULL));
+    OK(gpi_stream_synchronize(stream, 20 * SECOND));
+    CHECK(in_callback == GPI_ERROR_INVALID_ARGUMENT);
 
     gpi_event event;
     OK(gpi_event_create(device, &event));

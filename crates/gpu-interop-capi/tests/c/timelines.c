@@ -86,7 +86,8 @@ static void round_trip(gpi_device device, gpi_exported_semaphore exporter, int32
     OK(gpi_stream_wait_timeline(stream, timeline, base + 2000));
     FAILS(GPI_ERROR_TIMEOUT, gpi_stream_synchronize(stream, SECOND / 50));
     OK(gpi_timeline_abandon(timeline, "the renderer is gone"));
-    gpi_stream_synchronize(stream, 10 * SECOND);
+    FAILS(GPI_ERROR_CANCELLED, gpi_stream_synchronize(stream, 10 * SECOND));
+    SAYS("gpi_stream_synchronize: cancelled: the timeline failed before: the renderer is gone");
     int32_t idle = 0;
     OK(gpi_stream_query(stream, &idle));
     CHECK(idle);

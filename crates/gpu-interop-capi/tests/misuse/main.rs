@@ -45,6 +45,7 @@ fn run(inputs: &[Input]) -> usize {
         assert!(known, "{name} {input:?}: status {status}: {}", world::message());
         if status != GPI_SUCCESS {
             assert!(!world::message().is_empty(), "{name} {input:?}: no message");
+            assert_eq!(world::rust_in(&world::message()), None, "{name} {input:?}: {}", world::message());
         }
         succeeded += usize::from(status == GPI_SUCCESS);
     }
@@ -95,6 +96,7 @@ fn every_call_rejects_every_wrong_handle() {
             let input = Input { call: u8::try_from(index).expect("few"), picks: [pick; 3], numbers: [8; 3] };
             let status = call(&mut world, &input);
             assert_eq!(status, GPI_ERROR_INVALID_ARGUMENT, "{name} with {:#x}: {}", ids[picked], world::message());
+            assert_eq!(world::rust_in(&world::message()), None, "{name}: {}", world::message());
         }
         names.insert(*name);
     }

@@ -17,6 +17,25 @@ pub(crate) fn message() -> String {
     unsafe { CStr::from_ptr(gpi_last_error_message()) }.to_string_lossy().into_owned()
 }
 
+/// A name of Rust in a message, which C lacks.
+pub(crate) fn rust_in(message: &str) -> Option<&'static str> {
+    const NAMES: [&str; 12] = [
+        "::",
+        " { ",
+        "DevicePtr",
+        "RawStream",
+        "Some(",
+        "OwnedSemaphore",
+        "HostSemaphore",
+        "Mipmapped",
+        "ArrayShape",
+        "ArrayUsage",
+        "MappedBuffer",
+        "ExternalMemory",
+    ];
+    NAMES.into_iter().find(|name| message.contains(name))
+}
+
 type Destroy = fn(u64) -> gpi_status;
 
 /// Functions that destroy a handle of each type.

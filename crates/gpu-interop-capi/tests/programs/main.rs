@@ -13,8 +13,9 @@ use gpu_interop_test_support::build as build_library;
 use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "errors",
+    "messages",
     "devices",
     "memory",
     "semaphores",
@@ -155,6 +156,26 @@ fn headers_are_c99_and_cpp17_on_their_own() {
             .args(switches)
             .args(["c++", "-std=c++17", "-Wno-pragma-once-outside-header"])
             .arg(include.join(header)));
+    }
+}
+
+/// Both headers may be included repeatedly, in either order.
+#[test]
+fn headers_may_be_included_twice() {
+    let include = crate_folder().join("include");
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, headers: &[&str], compiler: String, switches: &[&str]| {
+        let file = folder.path().join(name);
+        let text: String = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
+        std::fs::write(&file, text + "int main(void) { return gpi_arg_u32(1).kind != GPI_ARG_U32; }\n")
+            .expect("written");
+        let common = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"];
+        run(Command::new(compiler).args(switches).args(common).arg(&include).arg(&file));
+    };
+    let (c, cpp) = ("gpu_interop.h", "gpu_interop.hpp");
+    check("twice.c", &[c, c], compiler("errors"), &["-std=c99"]);
+    for (index, headers) in [[c, c], [c, cpp], [cpp, c], [cpp, cpp]].iter().enumerate() {
+        check(&format!("twice_{index}.cpp"), headers, compiler("wrapper"), &["-std=c++17"]);
     }
 }
 

@@ -32,7 +32,7 @@ mod worker;
 use std::sync::{Arc, Weak};
 
 pub(crate) use pending::Request;
-pub(crate) use side::{BridgedTimeline, StreamFaults};
+pub(crate) use side::{BridgedTimeline, ReleasedWaits, StreamFaults};
 pub(crate) use words::{Ticket, Words};
 pub(crate) use worker::SkipUntilWake;
 pub(crate) use worker::Threads;

@@ -28,6 +28,8 @@ pub(crate) struct BridgedTimeline {
     seen: AtomicU64,
     /// Greatest value that a stream had waited for when the waits were released.
     release_waits: OnceLock<u64>,
+    /// Shared with the streams that waited for a native timeline.
+    pub(crate) released: Arc<ReleasedWaits>,
     /// The watched process, which signals the timeline.
     pub(super) process: OnceLock<Watched>,
     /// Latencies of the timeline's values.
@@ -44,6 +46,7 @@ impl BridgedTimeline {
             waited: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             release_waits: OnceLock::new(),
+            released: Arc::default(),
             process: OnceLock::new(),
             forecast: Forecast::default(),
         }
@@ -54,7 +57,7 @@ impl BridgedTimeline {
     pub(crate) fn check(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
-            Some(failure) => Err(failure.with_message(failure.message())),
+            Some(failure) => Err(failure.duplicate()),
         }
     }
 
@@ -66,7 +69,8 @@ impl BridgedTimeline {
 
     /// Marks the timeline as failed. The first error is kept.
     pub(crate) fn fail(&self, error: &Error) {
-        if self.failure.set(error.with_message(format!("the timeline failed before: {error}"))).is_ok() {
+        let message = format!("the timeline failed before: {}", error.message());
+        if self.failure.set(error.with_message(message)).is_ok() {
             log!(error, %error, "a timeline failed; its waits are released");
         }
     }
@@ -151,7 +155,14 @@ impl BridgedTimeline {
     /// Errors of the exporter. [`ErrorKind::Overtaken`] if the exporter rejects the signal because its pending work may
     /// signal a greater value first. This work or a later call then releases the streams.
     pub(crate) fn release_waits(&self) -> Result<bool> {
-        self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
+        let value = *self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel));
+        // Before the timeline is raised: streams that wait for greater values run without their data.
+        if let (Some(failure), None) = (self.failure.get(), self.released.0.get()) {
+            let reached = catch_panics(|| self.exporter.value())?.max(self.seen());
+            // Another thread may have recorded an equal or smaller value.
+            let _ = self.released.0.set((failure.duplicate(), reached));
+        }
+        self.reach(value)
     }
 
     /// Raises the timeline to `value`, also after a failure. Returns `false` if the timeline has already reached the
@@ -170,6 +181,18 @@ impl BridgedTimeline {
                 signalled => signalled.map(|()| true),
             }
         })
+    }
+}
+
+/// Failure of a native timeline whose waits the library released, and the value that it had reached before. Outlives the
+/// timeline in the streams that waited for it.
+#[derive(Debug, Default)]
+pub(crate) struct ReleasedWaits(OnceLock<(Error, u64)>);
+
+impl ReleasedWaits {
+    /// The failure, if a wait for `value` was released by it.
+    pub(crate) fn failure_of(&self, value: u64) -> Option<&Error> {
+        self.0.get().filter(|(_, reached)| value > *reached).map(|(failure, _)| failure)
     }
 }
 
@@ -214,7 +237,7 @@ impl StreamFaults {
             }
             state.failed = Arc::downgrade(timeline);
         }
-        self.report(error.with_message(error.message()));
+        self.report(error.duplicate());
     }
 
     /// Takes the recorded fault.
@@ -302,18 +325,28 @@ mod watched {
 
 const OPERATION: &str = "Timeline::watch_process";
 
+/// The error of opening the process `id`.
+fn unwatched(id: u32, error: std::io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        // ENOSYS.
+        std::io::ErrorKind::Unsupported if cfg!(target_os = "linux") => (
+            ErrorKind::Unsupported,
+            "this kernel has no pidfd_open, which needs Linux 5.3 and may be missing in a sandbox; abandon the timeline \
+             when the process ends",
+        ),
+        std::io::ErrorKind::Unsupported => (
+            ErrorKind::Unsupported,
+            "processes can be watched on Linux and Windows only; abandon the timeline when the process ends",
+        ),
+        _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
+    };
+    Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
+}
+
 impl BridgedTimeline {
     /// Fails the timeline once process `id` has ended.
     pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
-        let process = Watched::open(id).map_err(|error| {
-            let (kind, message) = match error.kind() {
-                std::io::ErrorKind::Unsupported => {
-                    (ErrorKind::Unsupported, "processes can be watched on Linux and Windows only")
-                }
-                _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
-            };
-            Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
-        })?;
+        let process = Watched::open(id).map_err(|error| unwatched(id, error))?;
         self.process
             .set(process)
             .map_err(|_| Error::invalid(OPERATION, "the timeline already watches a process").with_context("id", id))
@@ -338,5 +371,18 @@ impl BridgedTimeline {
                 "the process that signals the timeline has ended; import a timeline of a new one",
             ));
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_pidfd_open_is_named() {
+        let error = unwatched(7, rustix::io::Errno::NOSYS.into());
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("pidfd_open") && error.message().contains("Linux 5.3"), "{error}");
+        assert_eq!(unwatched(7, rustix::io::Errno::SRCH.into()).kind(), ErrorKind::System);
     }
 }

@@ -321,7 +321,7 @@ pub fn check_buffer(operation: &'static str, image: Option<&MipmappedArrayDesc>,
             Err(Error::invalid(operation, message)
                 .with_context("offset", offset)
                 .with_context("length", size)
-                .with_context("image", format_args!("{image:?}")))
+                .with_context("image", image))
         }
         _ => Ok(()),
     }

@@ -104,9 +104,7 @@ impl ExternalMemory {
         ];
         let Some((what, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
         let message = format!("the {what} differs from the exporter's image; pass the exporter's description");
-        Err(Error::invalid(operation, message)
-            .with_context("image", format_args!("{image:?}"))
-            .with_context("description", format_args!("{desc:?}")))
+        Err(Error::invalid(operation, message).with_context("image", image).with_context("description", desc))
     }
 }
 

@@ -146,6 +146,7 @@ impl Stream {
     /// region's, or for a region of another device. Errors of the driver.
     pub fn read_array(&self, src: ArrayRegion<'_>, dst: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
+        self.check_may_wait(OPERATION)?;
         self.check_not_recording(OPERATION)?;
         self.device().check_process(OPERATION)?;
         let extent = src.copy_extent();
@@ -165,6 +166,7 @@ impl Stream {
     /// As for [`Stream::read_array`].
     pub fn write_array(&self, dst: ArrayRegion<'_>, src: &[u8]) -> Result<()> {
         const OPERATION: &str = "Stream::write_array";
+        self.check_may_wait(OPERATION)?;
         self.check_not_recording(OPERATION)?;
         self.device().check_process(OPERATION)?;
         let extent = dst.copy_extent();

@@ -251,8 +251,7 @@ impl Device {
     ) -> Result<BorrowedMemory> {
         if ptr.get() == 0 || size == 0 || ptr.get().checked_add(size).is_none() {
             let message = "the range is empty, starts at address 0 or exceeds the address space";
-            let error =
-                Error::invalid("Device::borrow_memory", message).with_context("address", format_args!("{ptr:?}"));
+            let error = Error::invalid("Device::borrow_memory", message).with_context("address", ptr);
             return Err(self.inner.decorate(error.with_context("size", size)));
         }
         let resource = Resource::next_borrowed();

@@ -17,13 +17,14 @@ use super::semaphore::{INLINE, Recording, SemaphoreSignal, SemaphoreWait, Semaph
 use super::slots::LiveStream;
 use super::{progress, validate};
 use crate::backend::{RawEvent, RawSignal, RawStream, RawWait};
-use crate::bridge::{BridgedTimeline, StreamFaults};
-use crate::callback::{caught, without_driver_calls};
+use crate::bridge::{BridgedTimeline, ReleasedWaits, StreamFaults};
+use crate::callback::{calls_are_forbidden, caught, without_driver_calls};
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 use crate::kernel::{KernelArg, LaunchConfig};
 use crate::sync::lock;
+use crate::timeline::ExporterTimeline;
 
 /// A queue of work that runs in order, asynchronously to the host.
 ///
@@ -146,6 +147,12 @@ impl Stream {
         &self.faults
     }
 
+    /// Takes a fault of completed work that the driver does not report.
+    fn take_fault(&self) -> Result<()> {
+        self.awaited.take_released()?;
+        self.faults.take()
+    }
+
     /// The driver's stream, valid while `self` lives.
     #[must_use]
     #[inline]
@@ -158,13 +165,16 @@ impl Stream {
     ///
     /// # Errors
     /// Failures of the enqueued work since the last call. [`ErrorKind::HostFunctionPanicked`] if a host function
-    /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream. [`ErrorKind::System`] in a forked process.
+    /// panicked. [`ErrorKind::InvalidArgument`] on a recording stream, and inside a host function, where the wait would
+    /// never end. [`ErrorKind::System`] in a forked process.
     ///
-    /// The failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge. The bridge
-    /// transfers a signal shortly after the stream has reached it, so a later call may return the failure of the
-    /// signal.
+    /// The failure of a [`Timeline`](super::Timeline) that released a wait of the stream: the stream's work ran without
+    /// the data that it waited for. For native timelines the stream records the last 4 timelines that it waited for;
+    /// see [`Timeline::abandon`](super::Timeline::abandon). The failure of a signal over a bridge. The bridge transfers a
+    /// signal shortly after the stream has reached it, so a later call may return the failure.
     #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
+        self.check_may_wait("Stream::synchronize")?;
         self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
         device.check_process("Stream::synchronize")?;
@@ -172,8 +182,21 @@ impl Stream {
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
         done.inspect_err(|error| self.check_device_lost(error))
-            .and_then(|()| self.faults.take())
+            .and_then(|()| self.take_fault())
             .map_err(|error| device.decorate(error))
+    }
+
+    /// Rejects a wait inside a host function, which would wait for itself, and whose thread other streams may share.
+    #[inline]
+    pub(super) fn check_may_wait(&self, operation: &'static str) -> Result<()> {
+        if calls_are_forbidden() { Err(self.waits_for_itself(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn waits_for_itself(&self, operation: &'static str) -> Error {
+        let message =
+            "a host function must not wait for a stream, which may wait for the function; wait on another thread";
+        self.device().decorate(Error::invalid(operation, message))
     }
 
     /// Checks whether the device is lost, after the driver returned `error`. Bridges of a lost device fail pending
@@ -210,7 +233,7 @@ impl Stream {
             }
         };
         device.lifetimes.collect(&*device.raw);
-        failure.map_or_else(|| self.faults.take(), Err).map_err(|error| device.decorate(error))
+        failure.map_or_else(|| self.take_fault(), Err).map_err(|error| device.decorate(error))
     }
 
     /// Like [`Stream::synchronize`], with a timeout. Polls: spins at first, then sleeps for up to a millisecond between
@@ -223,6 +246,7 @@ impl Stream {
     /// signalled through the object. Other errors as for [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
+        self.check_may_wait("Stream::synchronize_timeout")?;
         self.check_not_recording("Stream::synchronize_timeout")?;
         self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
@@ -253,7 +277,7 @@ impl Stream {
         device.lifetimes.collect(&*device.raw);
         // SAFETY: the stream is live.
         let failure = unsafe { device.raw.take_stream_failure(self.raw) };
-        failure.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
+        failure.and_then(|()| self.take_fault()).map_err(|error| device.decorate(error))
     }
 
     /// `true` if all enqueued work has completed. Does not block.
@@ -455,7 +479,9 @@ impl Stream {
     /// Calls `function` on a driver thread, in stream order (`cuLaunchHostFunc`).
     ///
     /// The function must not call a GPU API and must not wait for other work. Drivers may serialise the functions of
-    /// independent streams, so a waiting function can deadlock the process. If the device is closed before the call,
+    /// independent streams, so a waiting function can deadlock the process. It may drop objects of this library, and
+    /// signal timelines by [`Timeline::signal`](crate::Timeline::signal), which calls the exporter only.
+    /// [`Stream::synchronize`], [`Stream::read`] and [`Stream::write`] inside it are errors. If the device is closed before the call,
     /// the function is neither called nor dropped. A panic is caught, and the next [`Stream::synchronize`] returns it
     /// as an error.
     ///
@@ -622,13 +648,14 @@ const MOST: usize = 4;
 /// Maximum length of the description of an exporter's timeline, in bytes.
 const LONGEST_NAME: usize = 80;
 
-/// The last waits of a stream. Keeps no timeline alive, and does not allocate.
+/// The last waits of a stream. Keeps no exporter alive, and does not allocate.
 #[derive(Debug, Default)]
 pub(super) struct Awaited(Mutex<SmallVec<[Wait; MOST]>>);
 
 #[derive(Debug)]
 struct Wait {
     side: Weak<BridgedTimeline>,
+    released: Arc<ReleasedWaits>,
     /// The first value that is not known to be reached.
     first: u64,
     last: u64,
@@ -648,7 +675,20 @@ impl Awaited {
         if waits.len() == MOST {
             waits.remove(0);
         }
-        waits.push(Wait { side: Arc::downgrade(side), first: value, last: value });
+        waits.push(Wait { side: Arc::downgrade(side), released: side.released.clone(), first: value, last: value });
+    }
+
+    /// Takes the failure of a native timeline for which a wait was released.
+    fn take_released(&self) -> Result<()> {
+        let mut waits = lock(&self.0);
+        let released = waits
+            .iter()
+            .enumerate()
+            .find_map(|(index, wait)| Some((index, wait.released.failure_of(wait.first.max(wait.last))?.duplicate())));
+        released.map_or(Ok(()), |(index, failure)| {
+            waits.remove(index);
+            Err(failure)
+        })
     }
 
     /// Adds the pending waits to an error.
@@ -665,13 +705,22 @@ impl Awaited {
                 None => (first, "unknown (the exporter panicked)".into()),
             };
             let mut name = Bounded(String::new());
-            if caught(|| write!(name, "{:?}", *side.exporter)).is_none_or(|written| written.is_err()) {
+            if caught(|| write!(name, "{}", Described(&**side.exporter))).is_none_or(|written| written.is_err()) {
                 name.0.push_str("...");
             }
             let signalled = side.last_signalled.load(Ordering::Relaxed);
             let text = format!("{}: value {wanted}; it is {now}, and was last signalled here to {signalled}", name.0);
             error.with_context("waits for", text)
         })
+    }
+}
+
+/// The name of an exporter's timeline.
+struct Described<'a>(&'a dyn ExporterTimeline);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.describe(f)
     }
 }
 

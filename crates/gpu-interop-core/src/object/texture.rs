@@ -107,7 +107,7 @@ impl MappedMipmappedArray {
             .map_err(|error| device.decorate(error))?;
         if !inner.desc.usage.contains(ArrayUsage::SURFACE_LOAD_STORE) {
             let error = Error::invalid(OPERATION, "the image was mapped without ArrayUsage::SURFACE_LOAD_STORE")
-                .with_context("usage", format_args!("{:?}", inner.desc.usage));
+                .with_context("usage", inner.desc.usage);
             return Err(device.decorate(error));
         }
         if inner.memory.is_read_only() {

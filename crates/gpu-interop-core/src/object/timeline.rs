@@ -303,14 +303,15 @@ impl Timeline {
 
     /// Fails the timeline once process `id` has ended, for a process that signals the timeline. Drivers do not report
     /// the end of a process. Once the timeline has failed, host waits ([`Timeline::wait`]) return an
-    /// error. Pending stream waits over a bridge are released, and the next synchronisation of their streams returns
-    /// the error.
+    /// error. Pending stream waits are released, and the next synchronisation of their streams returns the error.
     ///
     /// Call it before any host wait: an earlier host wait is not affected and continues until its own timeout. Stream
     /// waits may be pending.
     ///
-    /// With [`TimelineStrategy::Native`], only host waits and [`Timeline::is_reached`] check the process. If only
-    /// streams wait, use [`Timeline::abandon`], or also wait on the host.
+    /// A bridge checks the process itself. With [`TimelineStrategy::Native`], only host waits and
+    /// [`Timeline::is_reached`] check the process, and so release the stream waits. If only streams wait natively, call
+    /// [`Timeline::is_reached`] from time to time, for example after each timeout of [`Stream::synchronize_timeout`], or
+    /// call [`Timeline::abandon`].
     ///
     /// # Errors
     /// [`ErrorKind::System`] if the process does not exist, [`ErrorKind::InvalidArgument`] if a process is watched
@@ -326,13 +327,16 @@ impl Timeline {
     }
 
     /// Fails a timeline that will not be signalled any more. Pending stream waits are released, and later uses return
-    /// an error with `reason`. Released streams continue without the data that they waited for. A [`Timeline::wait`]
-    /// that has begun continues until its own timeout.
+    /// an error with `reason`. Released streams continue without the data that they waited for, and their next
+    /// synchronisation returns the error. A [`Timeline::wait`] that has begun continues until its own timeout.
     ///
     /// With [`TimelineStrategy::Native`], the host releases waits: it raises the exporter's timeline to the greatest
     /// value that a stream waits for. Enqueued signals of streams may lower the timeline again. A thread therefore
     /// raises it repeatedly, and keeps the exporter's timeline alive, until all enqueued work has completed or the
-    /// device is closed.
+    /// device is closed. A stream records the last 4 timelines that it waited for through this library; its
+    /// synchronisation reports no failure of others. The error is not reported where another process or another
+    /// [`Timeline`] object raises the value, and not by a stream that waits for a released stream by an event. Check
+    /// [`Timeline::value`] before such data is used.
     ///
     /// # Errors
     /// Errors of the exporter: native waits cannot be released without it. [`ErrorKind::Overtaken`] if the exporter

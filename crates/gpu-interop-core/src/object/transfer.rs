@@ -27,8 +27,8 @@ impl Stream {
         self.enter_target(OPERATION, dst, src.size)?;
         if dst.overlaps(&src) {
             let error = Error::invalid(OPERATION, "the ranges overlap")
-                .with_context("dst", format_args!("{:?}", dst.ptr))
-                .with_context("src", format_args!("{:?}", src.ptr))
+                .with_context("dst", dst.ptr)
+                .with_context("src", src.ptr)
                 .with_context("size", src.size);
             return Err(self.device().decorate(error));
         }
@@ -43,6 +43,7 @@ impl Stream {
     /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process. Errors of the driver.
     #[doc(alias("cuMemcpyDtoH", "cudaMemcpy", "hipMemcpyDtoH", "hipMemcpy"))]
     pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
+        self.check_may_wait("Stream::read")?;
         let src = src.into();
         self.check_not_recording("Stream::read")?;
         self.device().check_process("Stream::read")?;
@@ -59,6 +60,7 @@ impl Stream {
     /// As for [`Stream::read`].
     #[doc(alias("cuMemcpyHtoD", "cudaMemcpy", "hipMemcpyHtoD", "hipMemcpy"))]
     pub fn write<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: &[u8]) -> Result<()> {
+        self.check_may_wait("Stream::write")?;
         let dst = dst.into();
         self.check_not_recording("Stream::write")?;
         self.device().check_process("Stream::write")?;
@@ -126,7 +128,7 @@ impl Stream {
         self.enter_target(OPERATION, dst, dst.size)?;
         if !dst.ptr.get().is_multiple_of(4) || !dst.size.is_multiple_of(4) {
             let error = Error::invalid(OPERATION, "address and size must be multiples of 4")
-                .with_context("address", format_args!("{:?}", dst.ptr))
+                .with_context("address", dst.ptr)
                 .with_context("size", dst.size);
             return Err(self.device().decorate(error));
         }
@@ -241,7 +243,7 @@ impl Stream {
         self.enter(operation, word, size)?;
         if !word.ptr.get().is_multiple_of(size) {
             let error = Error::invalid(operation, format!("the word must be aligned to {size} bytes"))
-                .with_context("address", format_args!("{:?}", word.ptr));
+                .with_context("address", word.ptr);
             return Err(device.decorate(error));
         }
         Ok(())

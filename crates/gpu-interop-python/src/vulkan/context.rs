@@ -12,7 +12,7 @@ use super::Vulkan;
 use super::buffer::PyBuffer;
 use super::image::PyImage;
 use super::recording::{self, Command, PyRecording, owner_command};
-use crate::convert::bytes_of;
+use crate::convert::{bytes_of, natural, natural_or_none};
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::export::PyExport;
@@ -127,7 +127,7 @@ impl PyContext {
     fn buffer(
         &self,
         py: Python<'_>,
-        size: u64,
+        #[pyo3(from_py_with = natural::<u64>)] size: u64,
         exportable: bool,
         host_visible: bool,
         dedicated: bool,
@@ -149,11 +149,11 @@ impl PyContext {
     fn image(
         &self,
         py: Python<'_>,
-        width: u32,
-        height: u32,
+        #[pyo3(from_py_with = natural::<u32>)] width: u32,
+        #[pyo3(from_py_with = natural::<u32>)] height: u32,
         format: &str,
-        depth: u32,
-        levels: u32,
+        #[pyo3(from_py_with = natural::<u32>)] depth: u32,
+        #[pyo3(from_py_with = natural::<u32>)] levels: u32,
         linear: bool,
     ) -> PyResult<PyImage> {
         PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, linear)
@@ -190,9 +190,9 @@ impl PyContext {
         &self,
         py: Python<'_>,
         buffer: &Bound<'_, PyBuffer>,
-        word: u32,
-        offset: u64,
-        size: Option<u64>,
+        #[pyo3(from_py_with = natural::<u32>)] word: u32,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
     ) -> PyResult<()> {
         let buffer = buffer.get().buffer.clone();
         let size = size.unwrap_or_else(|| buffer.size().saturating_sub(offset));
@@ -223,8 +223,8 @@ impl PyContext {
         &self,
         py: Python<'py>,
         source: &Bound<'py, PyAny>,
-        size: Option<u64>,
-        offset: u64,
+        #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         if let Ok(image) = source.cast::<PyImage>() {
             let size = usize::try_from(image.get().level_size(0)?)?;

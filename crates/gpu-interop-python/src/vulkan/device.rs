@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::Vulkan;
 use super::buffer::PyBuffer;
 use super::context::PyContext;
+use crate::convert::natural;
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::export::{self, PyExport};
@@ -140,7 +141,7 @@ impl PyVulkanDevice {
     fn buffer(
         &self,
         py: Python<'_>,
-        size: u64,
+        #[pyo3(from_py_with = natural::<u64>)] size: u64,
         exportable: bool,
         host_visible: bool,
         dedicated: bool,
@@ -155,7 +156,7 @@ impl PyVulkanDevice {
         &self,
         py: Python<'_>,
         memory: u64,
-        size: u64,
+        #[pyo3(from_py_with = natural::<u64>)] size: u64,
         dedicated: bool,
         kind: Option<&str>,
     ) -> PyResult<PyExport> {

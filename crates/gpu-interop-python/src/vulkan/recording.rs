@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::buffer::PyBuffer;
 use super::image::PyImage;
 use super::semaphore_of;
-use crate::convert::items;
+use crate::convert::{items, natural, natural_or_none};
 use crate::error::{Raise, exception};
 use crate::timeline;
 use crate::timeline::PyTimeline;
@@ -132,9 +132,9 @@ impl PyRecording {
     fn fill<'py>(
         this: PyRef<'py, Self>,
         buffer: &Bound<'py, PyBuffer>,
-        word: u32,
-        offset: u64,
-        size: Option<u64>,
+        #[pyo3(from_py_with = natural::<u32>)] word: u32,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
     ) -> PyRef<'py, Self> {
         let buffer = buffer.get().buffer.clone();
         let size = size.unwrap_or_else(|| buffer.size().saturating_sub(offset));
@@ -147,9 +147,9 @@ impl PyRecording {
         this: PyRef<'py, Self>,
         source: &Bound<'py, PyBuffer>,
         target: &Bound<'py, PyBuffer>,
-        source_offset: u64,
-        target_offset: u64,
-        size: Option<u64>,
+        #[pyo3(from_py_with = natural::<u64>)] source_offset: u64,
+        #[pyo3(from_py_with = natural::<u64>)] target_offset: u64,
+        #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
     ) -> PyRef<'py, Self> {
         let (source, target) = (source.get().buffer.clone(), target.get().buffer.clone());
         let left = |buffer: &OwnedBuffer, offset: u64| buffer.size().saturating_sub(offset);
@@ -181,8 +181,8 @@ impl PyRecording {
         this: PyRef<'py, Self>,
         source: &Bound<'py, PyBuffer>,
         image: &Bound<'py, PyImage>,
-        offset: u64,
-        level: u32,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
     ) -> PyRef<'py, Self> {
         let (source, image) = (source.get().buffer.clone(), image.get().image.image().clone());
         Self::push(this, Command::CopyToImage { source, offset, image, level })
@@ -194,8 +194,8 @@ impl PyRecording {
         this: PyRef<'py, Self>,
         image: &Bound<'py, PyImage>,
         target: &Bound<'py, PyBuffer>,
-        offset: u64,
-        level: u32,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
     ) -> PyRef<'py, Self> {
         let (target, image) = (target.get().buffer.clone(), image.get().image.image().clone());
         Self::push(this, Command::CopyFromImage { image, level, target, offset })
@@ -239,7 +239,7 @@ impl PySubmission {
     pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Submission.wait";
         let timeout = timeline::checked_timeout(OPERATION, timeout)?;
-        let expired = || Error::new(ErrorKind::Timeout, OPERATION, "the commands have not finished");
+        let expired = |_: &Error| Error::new(ErrorKind::Timeout, OPERATION, "the commands have not finished");
         timeline::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
     }
 

@@ -117,7 +117,7 @@ impl ExportableImage {
             return Err(Error::unsupported(OPERATION, "the device cannot export this image as this kind of handle")
                 .with_device(interop.identity())
                 .with_context("handle", options.handle)
-                .with_context("image", format_args!("{:?}", options.image)));
+                .with_context("image", options.image));
         };
         let image = Unbound::new(interop, &options.image, types)?;
         let needs = image.needs();

@@ -90,9 +90,7 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImport
     let incoming = Incoming::new(OPERATION, interop, request)?;
     let features = options.image.check(OPERATION, interop, incoming.kind())?;
     options.image.check_exported(OPERATION, interop, request.image())?;
-    let types = incoming
-        .handle_type(&features)
-        .map_err(|error| error.with_context("image", format_args!("{:?}", options.image)))?;
+    let types = incoming.handle_type(&features).map_err(|error| error.with_context("image", options.image))?;
     let image = Unbound::new(interop, &options.image, types)?;
     let memory = incoming.allocate(&image.needs(), types, options.memory, options.memory_type)?;
     // The other API owns the image until it is acquired.

@@ -107,7 +107,7 @@ impl Unbound {
         // against each other and against the device's limits for such images.
         let raw = unsafe { interop.device().create_image(&info, None) }
             .checked(OPERATION)
-            .map_err(|error| error.with_device(interop.identity()).with_context("image", format_args!("{spec:?}")))?;
+            .map_err(|error| error.with_device(interop.identity()).with_context("image", spec))?;
         Ok(Self { interop: interop.clone(), raw, spec: *spec, format })
     }
 
@@ -284,7 +284,8 @@ impl OwnedImage {
         if spec.tiling != vk::ImageTiling::LINEAR {
             return Err(Error::unsupported(
                 OPERATION,
-                "only images with linear tiling have a known layout; map this image as a mipmapped array",
+                "only images with linear tiling have rows of a known pitch; create the image with linear tiling, copy it to a \
+                 shared buffer, or map it as an array where the device maps arrays",
             ));
         }
         self.check_subresource(OPERATION, level, layer)?;

@@ -1,5 +1,7 @@
 //! Description of an image, and its validation.
 
+use std::fmt;
+
 use ash::vk;
 use gpu_interop_core::{ArrayShape, Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 
@@ -31,6 +33,25 @@ pub struct ImageSpec {
     /// * `CUBE_COMPATIBLE`, for cube views of a square array of six layers or more;
     /// * `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image.
     pub flags: vk::ImageCreateFlags,
+}
+
+/// Width, height and depth.
+struct Extent(vk::Extent3D);
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vk::Extent3D { width, height, depth } = self.0;
+        write!(f, "{width} x {height} x {depth}")
+    }
+}
+
+impl fmt::Display for ImageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { view, extent, layers, levels, format, usage, tiling, flags } = self;
+        let extent = Extent(*extent);
+        write!(f, "{view:?}, {extent}, layers {layers}, mip levels {levels}, {format:?}, {tiling:?}, usage {usage:?}")?;
+        if flags.is_empty() { Ok(()) } else { write!(f, ", flags {flags:?}") }
+    }
 }
 
 impl ImageSpec {
@@ -159,9 +180,7 @@ impl ImageSpec {
         let Some((property, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
         let message =
             format!("the {property} differs from the exporter's image; import the image as the exporter created it");
-        Err(Error::invalid(operation, message)
-            .with_context("exporter's image", format_args!("{exported:?}"))
-            .with_context("image", format_args!("{own:?}")))
+        Err(Error::invalid(operation, message).with_context("exporter's image", exported).with_context("image", own))
     }
 
     /// Checks the image, then queries the device for support of the image shared as `kind`.
@@ -174,7 +193,7 @@ impl ImageSpec {
         self.check_alone(operation)?;
         let (features, limits) = interop.image_support(kind, &self.query())?;
         self.check_limits(operation, &limits)
-            .map_err(|error| error.with_device(interop.identity()).with_context("image", format_args!("{self:?}")))?;
+            .map_err(|error| error.with_device(interop.identity()).with_context("image", self))?;
         Ok(features)
     }
 
@@ -184,7 +203,7 @@ impl ImageSpec {
         if self.levels == 0 || self.levels > max_levels {
             return Err(Error::invalid(operation, format!("the number of mip levels must be from 1 to {max_levels}"))
                 .with_context("levels", self.levels)
-                .with_context("extent", format_args!("{:?}", self.extent)));
+                .with_context("extent", Extent(self.extent)));
         }
         self.texel_format()?;
         let known = vk::ImageCreateFlags::MUTABLE_FORMAT
@@ -203,7 +222,7 @@ impl ImageSpec {
             query.image_type == vk::ImageType::TYPE_2D && self.extent.width == self.extent.height && self.layers >= 6;
         if self.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE) && !cubes {
             return Err(Error::invalid(operation, "CUBE_COMPATIBLE needs square 2D images with at least 6 layers")
-                .with_context("extent", format_args!("{:?}", self.extent))
+                .with_context("extent", Extent(self.extent))
                 .with_context("layers", self.layers));
         }
         query.check(operation, false)

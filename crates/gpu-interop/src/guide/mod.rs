@@ -14,6 +14,8 @@
 //! | [Several GPUs](multi_gpu) | How do both sides get the same GPU? |
 //! | [Simulators](simulators) | How do I test without a GPU? |
 //!
+//! The pages name Rust's functions. [From raw calls](raw_calls) has their names in C and Python.
+//!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
 //! their own in `crates/gpu-interop-python` and `crates/gpu-interop-capi`.
 

@@ -13,8 +13,9 @@ pub(super) mod stress;
 
 use std::sync::Arc;
 
-use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
+use gpu_interop::{Device, Error, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
+use super::expect_error;
 use crate::context::Context;
 use crate::exporter::Point;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
@@ -113,13 +114,14 @@ fn unless(reason: Option<&str>, what: &str) -> Verdict {
     reason.map_or(Ok(()), |reason| Err(Stop::unsupported(format!("{what}: {reason}"))))
 }
 
-/// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail,
-/// depending on the driver.
-fn let_go(stream: &Stream) -> Verdict {
-    match stream.synchronize_timeout(WAIT_TIMEOUT) {
-        Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
-        synchronized => Ok(synchronized?),
-    }
+/// Waits for a stream that was released from a failed timeline, and returns its error. Its late signals decrease the
+/// timeline or fail, depending on the driver.
+fn let_go(stream: &Stream) -> Verdict<Error> {
+    let cancelled = || match stream.synchronize_timeout(WAIT_TIMEOUT) {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument => stream.synchronize_timeout(WAIT_TIMEOUT),
+        synchronized => synchronized,
+    };
+    expect_error(cancelled(), ErrorKind::Cancelled, "a stream whose wait was released by a failure")
 }
 
 fn of_turn(context: &Context, turn: u64) -> Pattern {

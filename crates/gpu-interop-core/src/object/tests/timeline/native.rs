@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::{Behaviour, Call, Exporter, assert_error, assert_invalid, bridged, open, open_on};
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::capability::Support;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::object::tests::exported::TIMELINE;
 use crate::object::tests::recorder::{Recorder, everything, gpu};
-use crate::object::{Device, Timeline};
+use crate::object::{Device, Stream, Timeline};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 use crate::timeline::TimelineStrategy;
 
@@ -178,6 +178,39 @@ fn abandoning_raises_the_timeline_to_the_last_value_that_a_stream_waits_for() {
         }
         assert_eq!(exporter.value(), 9, "what was rejected is not waited for");
     }
+}
+
+/// Also after the timeline is gone. A stream whose waits were satisfied ran with its data.
+#[test]
+fn streams_report_that_a_wait_was_released_by_a_failure() {
+    let (_recorder, device) = open();
+    let exporter = Exporter::default();
+    let timeline = native(&device, &exporter);
+    let [released, finished, other] = [(); 3].map(|()| device.create_stream().expect("stream"));
+    for value in [4, 9, 6] {
+        released.wait_timeline(&timeline, value).expect("enqueues");
+    }
+    finished.wait_timeline(&timeline, 5).expect("enqueues");
+    exporter.set(5);
+    timeline.abandon("the renderer is gone").expect("releases the waits");
+    timeline.abandon("once more").expect("is done already");
+    assert_eq!(exporter.value(), 9);
+    drop(timeline);
+    finished.synchronize().expect("the value was reached");
+    other.synchronize().expect("it waited for nothing");
+    let ways: [fn(&Stream) -> Result<()>; 2] =
+        [Stream::synchronize, |stream| stream.synchronize_timeout(Duration::ZERO)];
+    for (synchronize, value) in ways.into_iter().zip([100, 200]) {
+        let error = synchronize(&released).expect_err("the value was not reached");
+        assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the timeline failed before: the renderer"]);
+        released.synchronize().expect("reported once");
+        let timeline = native(&device, &exporter);
+        released.wait_timeline(&timeline, value).expect("enqueues");
+        timeline.abandon("the renderer is gone").expect("releases the waits");
+    }
+    let buffer = device.allocate_exportable(4096).expect("memory");
+    let error = released.read(&buffer, &mut [0; 4096]).expect_err("the value was not reached");
+    assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &[]);
 }
 
 /// The waits are released later: by the pending work, or by the thread once the exporter accepts its signal.
