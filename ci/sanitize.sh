@@ -18,7 +18,7 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 
 # One set of packages for every command: with another set, Cargo would select other features and build again.
 packages=() tests=()
-for package in core driver host cuda sim-cuda conformance conformance-cli; do
+for package in core driver host cuda sim-cuda conformance conformance-bench conformance-cli; do
     packages+=(-p "gpu-interop-$package")
 done
 for file in crates/gpu-interop-{core,driver}/tests/*.rs backends/{host,cuda}/tests/*.rs; do
@@ -90,7 +90,12 @@ check() { # SANITIZER
     cargo build "${packages[@]}" --lib "${tests[@]}" --test sims || return
     step "tests"
     local failed=0
-    cargo test "${packages[@]}" --lib "${tests[@]}" --no-fail-fast || failed=1
+    # Left out: a test that counts system calls, to which the sanitizers add; and tests that hide symbols of a simulator by
+    # renaming them in its file, where AddressSanitizer's list of variables and functions refers to them.
+    cargo test "${packages[@]}" --lib "${tests[@]}" --no-fail-fast -- \
+        --skip only_files_and_anonymous_inodes_cost_a_second_system_call \
+        --skip an_old_driver_is_reported_by_symbol_and_version \
+        --skip a_symbol_missing_from_a_new_driver_is_an_incomplete_installation || failed=1
     step "conformance of CUDA on sim-cuda"
     # Scenarios that count resources would see freed memory in quarantine, so the quarantine is smaller.
     [ "$sanitizer" = thread ] || ASAN_OPTIONS+=:quarantine_size_mb=1:thread_local_quarantine_size_kb=1
