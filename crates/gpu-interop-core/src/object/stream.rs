@@ -481,9 +481,9 @@ impl Stream {
     /// The function must not call a GPU API and must not wait for other work. Drivers may serialise the functions of
     /// independent streams, so a waiting function can deadlock the process. It may drop objects of this library, and
     /// signal timelines by [`Timeline::signal`](crate::Timeline::signal), which calls the exporter only.
-    /// [`Stream::synchronize`], [`Stream::read`] and [`Stream::write`] inside it are errors. If the device is closed before the call,
-    /// the function is neither called nor dropped. A panic is caught, and the next [`Stream::synchronize`] returns it
-    /// as an error.
+    /// [`Stream::synchronize`], [`Stream::read`] and [`Stream::write`] inside it are errors. If the device is closed
+    /// before the call, the function is neither called nor dropped. A panic is caught, and the next
+    /// [`Stream::synchronize`] returns it as an error.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where host functions are not supported;
