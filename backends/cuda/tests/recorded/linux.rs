@@ -369,13 +369,19 @@ fn codes() {
 
     let backend = CudaBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Cuda);
-    for function in ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDevicePrimaryCtxRetain"] {
-        // "No device" is not an error of the count.
-        let open = || backend.open(ORDINAL).map(|_| ());
-        if function != "cuDeviceGetCount" {
-            recorder.every_code([function, ""], open);
-        }
+    for function in ["cuDeviceGet", "cuDeviceGetName", "cuDevicePrimaryCtxRetain"] {
+        recorder.every_code([function, ""], || backend.open(ORDINAL).map(|_| ()));
     }
+    // "No device" is not an error of the count, and every other code is.
+    for code in [100, 3, 304, 999] {
+        recorder.control(&format!("fail cuDeviceGetCount {code}\n"));
+        let devices = backend.devices();
+        assert_eq!(matches!(&devices, Ok(none) if none.is_empty()), code == 100, "{code}: {devices:?}");
+        assert_eq!(devices.is_err(), code != 100, "{code}");
+        let opened = backend.open(ORDINAL).map(drop).expect_err("no device").kind();
+        assert_eq!(opened == K::NoDevice, code == 100, "{code}: {opened:?}");
+    }
+    recorder.control("");
     let device = backend.open(ORDINAL).expect("opens");
     calls::codes(&*device, &mut recorder);
     let recorder = &mut recorder;
