@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use gpu_interop_core::{DevicePtr, Error, ErrorKind, MemoryHandle, MemoryImport, Result, caught};
+use gpu_interop_core::{DevicePtr, Error, ErrorKind, MemoryHandle, MemoryImport, Result, caught, exceeds_memory};
 
 use crate::{shared_semaphore, sys};
 
@@ -44,10 +44,7 @@ impl ImportedMemory {
         let data_offset = header.data_offset(borrowed, size);
         let available = size - data_offset;
         if request.size() > available {
-            // As the core says where the size also exceeds the header.
-            let message = "the size is greater than the memory behind the descriptor; pass the exporter's \
-                           VkMemoryAllocateInfo::allocationSize, which may exceed the size of its buffer or image";
-            return Err(Error::invalid(OPERATION, message).with_context("memory", format_args!("{available} bytes")));
+            return Err(exceeds_memory(OPERATION).with_context("memory", format_args!("{available} bytes")));
         }
         Ok(Self { memory, data_offset })
     }

@@ -3,9 +3,11 @@
 use std::ffi::c_void;
 
 use gpu_interop::handle::HandleType;
-use gpu_interop::{Device, Result};
+use gpu_interop::{Device, DeviceIdentity, Result};
 
 use crate::handle::gpi_device;
+use crate::identity::gpi_identity;
+use crate::import_memory::GPI_IMPORT_HAS_EXPORTER;
 use crate::object::{self, Handle};
 use crate::os_handle::{OsHandle, close_fd};
 use crate::pointer::{self, Out};
@@ -28,6 +30,11 @@ pub(crate) trait Description: Copy {
             *object = std::ptr::null_mut();
         }
     }
+}
+
+/// The exporting device of a structure with these flags.
+pub(crate) fn exporter(operation: &'static str, flags: u32, device: &gpi_identity) -> Result<Option<DeviceIdentity>> {
+    if flags & GPI_IMPORT_HAS_EXPORTER == 0 { Ok(None) } else { device.checked(operation).map(Some) }
 }
 
 /// Imports what `*description` describes, by `run`, and writes the new handle to `*out`, whose name is `name`. On success,

@@ -117,7 +117,7 @@ impl gpi_memory_import {
         let has = |flag| self.flags & flag != 0;
         // Converted first: nothing fails once the handle has been taken.
         let image = if has(GPI_IMPORT_HAS_IMAGE) { Some(self.image.desc(operation)?) } else { None };
-        let exporter = if has(GPI_IMPORT_HAS_EXPORTER) { Some(self.exporter.checked(operation)?) } else { None };
+        let exporter = description::exporter(operation, self.flags, &self.exporter)?;
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
         let object = unsafe { self.os_handle(operation).object_of(kind.handle_type()) }?;
         let handle = MemoryHandle::new(kind, object)
@@ -130,10 +130,7 @@ impl gpi_memory_import {
                 .trusted_peer(has(GPI_IMPORT_TRUSTED_PEER))
                 .of_image(image)
         };
-        Ok(match exporter {
-            Some(exporter) => request.exported_by(exporter),
-            None => request,
-        })
+        Ok(exporter.into_iter().fold(request, MemoryImport::exported_by))
     }
 
     /// Describes a request in C's types. The structure owns the handle.

@@ -92,20 +92,14 @@ impl gpi_semaphore_import {
             return Err(Error::invalid(operation, "unknown flags, or a reserved field that is not 0")
                 .with_context("flags", format_args!("{:#x}", self.flags)));
         }
-        let exporter = match self.flags & GPI_IMPORT_HAS_EXPORTER {
-            0 => None,
-            _ => Some(self.exporter.checked(operation)?),
-        };
+        let exporter = description::exporter(operation, self.flags, &self.exporter)?;
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
         let object = unsafe { self.os_handle(operation).object_of(kind.handle_type()) }?;
         let handle = SemaphoreHandle::new(kind, object)
             .map_err(|_| Error::invalid(operation, "the kind has another type of handle").with_context("kind", kind))?;
         // SAFETY: the caller's promise that the description is true.
         let request = unsafe { SemaphoreImport::new(handle) };
-        Ok(match exporter {
-            Some(exporter) => request.exported_by(exporter),
-            None => request,
-        })
+        Ok(exporter.into_iter().fold(request, SemaphoreImport::exported_by))
     }
 
     /// Describes a request in C's types. The structure owns the handle.

@@ -127,9 +127,9 @@ pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
-#[doc(hidden)]
-pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
+#[doc(hidden)]
+pub use import::{check_buffer, exceeds_memory};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::{HostMapping, byte_range};
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};

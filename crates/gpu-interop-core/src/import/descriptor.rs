@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::exceeds_memory;
 use crate::error::{Error, Result};
 use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, classify_fd, open_file};
 
@@ -37,13 +38,9 @@ pub(super) fn check_semaphore(operation: &'static str, handle: &SemaphoreHandle,
 /// Checks the length of a memory file, which CPU drivers export. lavapipe maps past its end.
 fn check_length(operation: &'static str, fd: BorrowedFd<'_>, length: Option<u64>, size: u64) -> Result<()> {
     match length {
-        Some(length) if length < size => Err(Error::invalid(
-            operation,
-            "the size is greater than the memory behind the descriptor; pass the exporter's \
-                 VkMemoryAllocateInfo::allocationSize, which may exceed the size of its buffer or image",
-        )
-        .with_context("fd", fd.as_raw_fd())
-        .with_context("memory", format_args!("{length} bytes"))),
+        Some(length) if length < size => Err(exceeds_memory(operation)
+            .with_context("fd", fd.as_raw_fd())
+            .with_context("memory", format_args!("{length} bytes"))),
         _ => Ok(()),
     }
 }

@@ -327,6 +327,15 @@ pub fn check_buffer(operation: &'static str, image: Option<&MipmappedArrayDesc>,
     }
 }
 
+/// The error of a size that is greater than the memory behind a handle, without values.
+#[doc(hidden)]
+#[must_use]
+pub fn exceeds_memory(operation: &'static str) -> Error {
+    let message = "the size is greater than the memory behind the descriptor; pass the exporter's \
+                   VkMemoryAllocateInfo::allocationSize, which may exceed the size of its buffer or image";
+    Error::invalid(operation, message)
+}
+
 /// A request to import a semaphore.
 ///
 /// The `import_request` methods of gpu-interop's exporters build it. Building one from a raw handle is `unsafe`,

@@ -147,8 +147,6 @@ impl Stream {
     pub fn read_array(&self, src: ArrayRegion<'_>, dst: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
         self.check_may_wait(OPERATION)?;
-        self.check_not_recording(OPERATION)?;
-        self.device().check_process(OPERATION)?;
         let extent = src.copy_extent();
         self.check_host_size(OPERATION, src, dst.len())?;
         let src = self.enter_region(OPERATION, src)?;
@@ -167,8 +165,6 @@ impl Stream {
     pub fn write_array(&self, dst: ArrayRegion<'_>, src: &[u8]) -> Result<()> {
         const OPERATION: &str = "Stream::write_array";
         self.check_may_wait(OPERATION)?;
-        self.check_not_recording(OPERATION)?;
-        self.device().check_process(OPERATION)?;
         let extent = dst.copy_extent();
         self.check_host_size(OPERATION, dst, src.len())?;
         let dst = self.enter_target_region(OPERATION, dst)?;

@@ -175,9 +175,7 @@ impl Stream {
     #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
         self.check_may_wait("Stream::synchronize")?;
-        self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
-        device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
@@ -186,10 +184,14 @@ impl Stream {
             .map_err(|error| device.decorate(error))
     }
 
-    /// Rejects a wait inside a host function, which would wait for itself, and whose thread other streams may share.
-    #[inline]
+    /// Checks that the host may wait for the stream: it does not record, this is not a forked process, and the caller is not a
+    /// host function, which would wait for itself, and whose thread other streams may share.
     pub(super) fn check_may_wait(&self, operation: &'static str) -> Result<()> {
-        if calls_are_forbidden() { Err(self.waits_for_itself(operation)) } else { Ok(()) }
+        if calls_are_forbidden() {
+            return Err(self.waits_for_itself(operation));
+        }
+        self.check_not_recording(operation)?;
+        self.device().check_process(operation)
     }
 
     #[cold]
@@ -247,8 +249,6 @@ impl Stream {
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
         self.check_may_wait("Stream::synchronize_timeout")?;
-        self.check_not_recording("Stream::synchronize_timeout")?;
-        self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
         for round in 0_u64.. {
