@@ -67,6 +67,12 @@ functions! {
     passed on {
         hipStreamSynchronize = cuStreamSynchronize(stream: CUstream);
         hipStreamQuery = cuStreamQuery(stream: CUstream);
+        hipMemGetInfo = cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+        hipMemAddressFree = cuMemAddressFree(pointer: CUdeviceptr, size: usize);
+        hipMemUnmap = cuMemUnmap(pointer: CUdeviceptr, size: usize);
+        hipGraphLaunch = cuGraphLaunch(graph: CUgraphExec, stream: CUstream);
+        hipGraphExecDestroy = cuGraphExecDestroy(graph: CUgraphExec);
+        hipGraphDestroy = cuGraphDestroy(graph: CUgraph);
     }
     cuInit(c_uint);
     cuDeviceGetCount(*mut c_int);
@@ -82,7 +88,6 @@ functions! {
     cuCtxSynchronize();
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemFree_v2(CUdeviceptr);
-    cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);
@@ -108,9 +113,6 @@ functions! {
     cuStreamEndCapture(CUstream, *mut CUgraph);
     cuThreadExchangeStreamCaptureMode(*mut CUstreamCaptureMode);
     cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);
-    cuGraphLaunch(CUgraphExec, CUstream);
-    cuGraphExecDestroy(CUgraphExec);
-    cuGraphDestroy(CUgraph);
     cuLaunchHostFunc(CUstream, CUhostFn, *mut c_void);
     cuModuleLoadData(*mut CUmodule, *const c_void);
     cuModuleUnload(CUmodule);
@@ -121,9 +123,7 @@ functions! {
     cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
     cuMemRelease(CUmemGenericAllocationHandle);
     cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong);
-    cuMemAddressFree(CUdeviceptr, usize);
     cuMemMap(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, c_ulonglong);
-    cuMemUnmap(CUdeviceptr, usize);
     cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
     cuMemExportToShareableHandle(*mut c_void, CUmemGenericAllocationHandle, CUmemAllocationHandleType, c_ulonglong);
     cuImportExternalMemory(*mut CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC);

@@ -109,10 +109,6 @@ entries! {
         give(pointer, allocate(size, placement(size, flags)?)?)
     }
 
-    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
-        call!(cuMemGetInfo_v2(free, total))
-    }
-
     fn hipFree(pointer: *mut c_void) {
         free(pointer)
     }
@@ -258,17 +254,9 @@ entries! {
         give(pointer, make!(cuMemAddressReserve(size, alignment, hint, 0))?)
     }
 
-    fn hipMemAddressFree(pointer: u64, size: usize) {
-        call!(cuMemAddressFree(pointer, size))
-    }
-
     fn hipMemMap(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) {
         reject_if(pointer == 0 || handle == 0 || flags != 0)?;
         call!(cuMemMap(pointer, size, offset, handle, 0))
-    }
-
-    fn hipMemUnmap(pointer: u64, size: usize) {
-        call!(cuMemUnmap(pointer, size))
     }
 
     fn hipMemSetAccess(pointer: u64, size: usize, desc: *const Access, count: usize) {

@@ -121,16 +121,4 @@ entries! {
         reject_if(ready.is_null())?;
         give(ready, make!(cuGraphInstantiateWithFlags(graph, flags))?)
     }
-
-    fn hipGraphLaunch(graph: CUgraphExec, stream: CUstream) {
-        call!(cuGraphLaunch(graph, stream))
-    }
-
-    fn hipGraphExecDestroy(graph: CUgraphExec) {
-        call!(cuGraphExecDestroy(graph))
-    }
-
-    fn hipGraphDestroy(graph: CUgraph) {
-        call!(cuGraphDestroy(graph))
-    }
 }
