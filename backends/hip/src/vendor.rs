@@ -59,6 +59,10 @@ impl Vendor for Hip {
             &[
                 (Some("ROCM_PATH"), "lib"),
                 (Some("HIP_PATH"), "lib"),
+                // ROCm's wheels for Python, whose library only has a versioned name.
+                (Some("VIRTUAL_ENV"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
+                (Some("CONDA_PREFIX"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
+                (Some("CONDA_PREFIX"), "lib"),
                 (None, "/opt/rocm/lib"),
                 (None, "/opt/rocm/core-*/lib"),
             ]
