@@ -18,6 +18,7 @@ pub(crate) mod code {
     pub(crate) const EXEC: u16 = 126;
     pub(crate) const SDWA: u16 = 249;
     pub(crate) const DPP: u16 = 250;
+    pub(crate) const LDS_DIRECT: u16 = 254;
     pub(crate) const LITERAL: u16 = 255;
     pub(crate) const VECTOR: u16 = 256;
 }
