@@ -32,6 +32,7 @@ pub(super) fn short(first: u32, second: u32) -> Result<Instruction, Reason> {
             dpp(&mut fields, shape, second, 0, &mut reserved)?;
             8
         }
+        (code::SDWA, []) if second & !0x4040_1f00 == 0 => 8,
         (_, []) => 4,
         (code::SDWA, _) if !shape.has(table::VECTORS) => {
             sdwa(&mut fields, shape, second, numbers[1], &mut reserved)?;
@@ -71,12 +72,18 @@ fn direct(fields: &mut Fields, shape: &Alu, source: u16, second: u16, reserved: 
         reserved.source(source, words(0), true)?
     };
     if shape.target == Target::Scalar {
-        reserved.note(source < code::LDS_DIRECT, "a scalar source of an instruction that reads a lane");
+        reads_lane(source, reserved)?;
     }
     if shape.sources.len() > 1 {
         fields.sources[1] = vector(second, words(1))? + code::VECTOR;
     }
     Ok(())
+}
+
+/// Checks the source of an instruction that reads a lane.
+fn reads_lane(source: u16, reserved: &mut Reserved) -> Result<(), Reason> {
+    reserved.note(source < code::LDS_DIRECT, "a scalar source of an instruction that reads a lane");
+    if is_number(source) { Err("a number as the source") } else { Ok(()) }
 }
 
 /// `true` if an instruction has forms with SDWA and DPP.
@@ -238,6 +245,7 @@ pub(super) fn vector3(words: [u32; 2]) -> Result<Instruction, Reason> {
         select = bits(first, 11, 4) as u8;
     }
     if shape.target == Target::Scalar {
+        reads_lane(codes[0], &mut reserved)?;
         let ignored = negate | absolute | select != 0 || codes[2] != 0;
         reserved.note(ignored, "bits that must be 0");
         (negate, absolute, select) = (0, 0, 0);
@@ -254,8 +262,8 @@ pub(super) fn vector3(words: [u32; 2]) -> Result<Instruction, Reason> {
         reserved.note(select != 0, "halves of sources of 32 bits");
     }
     fields.modifiers.clamp = bit(first, 15);
-    let clamps =
-        shape.has(table::SATURATE) || !shape.has(table::NO_CLAMP) && (shape.modifies() || target_is_float(shape));
+    let clamps = shape.has(table::SATURATE | table::SELECT)
+        || !shape.has(table::NO_CLAMP) && (shape.modifies() || target_is_float(shape));
     if fields.modifiers.clamp && !clamps {
         return Err("a clamp that the instruction lacks");
     }

@@ -100,7 +100,7 @@ impl fmt::Display for Swizzle {
             return write!(formatter, "swizzle(REVERSE,{})", xor + 1);
         }
         let group = 32 - and;
-        if and > 0 && group.count_ones() == 1 && or < group && xor == 0 {
+        if group > 1 && group.count_ones() == 1 && or < group && xor == 0 {
             return write!(formatter, "swizzle(BROADCAST,{group},{or})");
         }
         formatter.write_str("swizzle(BITMASK_PERM,\"")?;

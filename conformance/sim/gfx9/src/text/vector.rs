@@ -7,6 +7,7 @@ use super::operand::{Scalars, Source, Vectors};
 use crate::decode::{Dpp, Fields, Modifiers, Route, Sdwa};
 use crate::table::{self, Alu, Encoding, Row, Target};
 use crate::value::Kind;
+use crate::wave::code;
 
 pub(super) fn write(formatter: &mut fmt::Formatter<'_>, row: &Row, shape: &Alu, fields: &Fields) -> fmt::Result {
     formatter.write_str(row.name)?;
@@ -34,8 +35,8 @@ pub(super) fn write(formatter: &mut fmt::Formatter<'_>, row: &Row, shape: &Alu, 
         list.operand(format_args!("{:#x}", fields.literal))?;
     }
     if shape.has(table::CARRY_IN) {
-        let code = fields.sources[shape.sources.len()];
-        list.operand(Source { code, kind: Kind::Int64, literal: 0 })?;
+        let mask = fields.sources[shape.sources.len()];
+        list.operand(Source { code: mask, kind: Kind::Int64, literal: 0 })?;
     }
     match fields.encoding {
         Encoding::Vop3p => packed(&mut list, shape, &fields.modifiers),
@@ -67,7 +68,18 @@ impl fmt::Display for Modified<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shape, fields, index } = self;
         let kind = shape.sources[*index];
-        let source = Source { code: fields.sources[*index], kind, literal: fields.literal };
+        let number = fields.sources[*index];
+        let written = match fields.route {
+            // The exponent of `v_ldexp`.
+            _ if kind == Kind::Int16 && shape.modifies() => Kind::Float16,
+            Route::Direct
+                if number == code::LITERAL && shape.has(table::LITERAL) && !shape.has(table::LITERAL_LAST) =>
+            {
+                Kind::Int32
+            }
+            _ => kind,
+        };
+        let source = Source { code: number, kind: written, literal: fields.literal };
         let has = |bits: u8| bits >> index & 1 != 0;
         let mixes = shape.has(table::MIXES);
         if fields.encoding == Encoding::Vop3p && !mixes {

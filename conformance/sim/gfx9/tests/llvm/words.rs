@@ -106,26 +106,28 @@ impl Encoding {
         self.answerable([self.fixed | opcode << self.opcode.0 | first, second])
     }
 
-    /// Changes words for which the disassembler's answer is known to be wrong: LLVM 14 does not know the bit for a scalar
-    /// offset, and crashes when it writes a selection of SDWA that does not exist.
+    /// Changes words for which LLVM 14's answer is wrong: it does not know the bit for a scalar offset.
     fn answerable(&self, [first, second]: [u32; 2]) -> [u32; 2] {
         match self.name {
             "SMEM" => [first & !(1 << 14), second],
-            name if name.ends_with("SDWA") || first >> 31 == 0 && first & 0x1ff == 249 => {
-                let mut second = second;
-                for place in [8, 16, 24] {
-                    if second >> place & 7 == 7 {
-                        second &= !(1 << place);
-                    }
-                }
-                if second >> 11 & 3 == 3 {
-                    second &= !(1 << 11);
-                }
-                [first, second]
-            }
-            _ => [first, second],
+            _ => with_selections([first, second]),
         }
     }
+}
+
+/// Changes selections of SDWA that do not exist. LLVM's text of them is undefined.
+fn with_selections([first, mut second]: [u32; 2]) -> [u32; 2] {
+    if first >> 31 == 0 && first & 0x1ff == 249 {
+        for place in [8, 16, 24] {
+            if second >> place & 7 == 7 {
+                second &= !(1 << place);
+            }
+        }
+        if second >> 11 & 3 == 3 {
+            second &= !(1 << 11);
+        }
+    }
+    [first, second]
 }
 
 fn sop(random: &mut Random) -> [u32; 2] {
@@ -292,7 +294,11 @@ pub(crate) const ENCODINGS: &[Encoding] = &[
     Encoding::new("VOPC SDWA", 0x7c00_0000, (17, 8), sdwac),
     Encoding::new("VOP1 DPP", 0x7e00_0000, (9, 8), dpp1),
     Encoding::new("VOP2 DPP", 0x0000_0000, (25, 6), dpp2),
+    // Several times: it has the most opcodes and fields.
     Encoding::new("VOP3", 0xd000_0000, (16, 10), vop3),
+    Encoding::new("VOP3", 0xd1c0_0000, (16, 6), vop3),
+    Encoding::new("VOP3", 0xd1f0_0000, (16, 4), vop3),
+    Encoding::new("VOP3", 0xd280_0000, (16, 5), vop3),
     Encoding::new("VOP3 of VOP1", 0xd140_0000, (16, 7), vop3_one),
     Encoding::new("VOP3P", 0xd380_0000, (16, 7), vop3p),
     Encoding::new("DS", 0xd800_0000, (17, 8), ds),
@@ -329,6 +335,6 @@ pub(crate) fn complete() -> Vec<(&'static str, Vec<[u32; 2]>)> {
         ("ds_swizzle", numbers(0xd87a_0000)),
         ("s_load offsets", (0..1 << 21).step_by(37).map(|offset| [0xc002_0000, offset]).collect()),
         ("DPP controls", controls.collect()),
-        ("sources", sources),
+        ("sources", sources.into_iter().map(with_selections).collect()),
     ]
 }
