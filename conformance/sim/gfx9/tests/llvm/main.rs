@@ -4,6 +4,9 @@
 //! implemented. If `llvm-mc` is missing, the tests print the package and pass; with `GPU_INTEROP_REQUIRE_LLVM_MC` they
 //! fail. `GPU_INTEROP_CODE_OBJECTS` names more files with programs for gfx906, separated by colons.
 
+// Words are cut off from larger numbers, and a process without answers ends the test.
+#![allow(clippy::cast_possible_truncation, clippy::expect_used)]
+
 mod compare;
 mod objects;
 mod tool;
