@@ -178,7 +178,7 @@ fn scalar(first: u32, second: u32) -> Result<Instruction, Reason> {
     }
     let codes = [field(first, 0, 8), field(first, 8, 8)];
     for ((place, code), kind) in fields.sources.iter_mut().zip(codes).zip(shape.sources) {
-        *place = reserved.source(code, kind.words() as u16, true)?;
+        *place = reserved.scalar_source(code, kind.words() as u16, true)?;
         if shape.has(table::NO_NUMBER) && operand::is_number(code) {
             return Err("a number as the source");
         }

@@ -3,6 +3,7 @@
 use super::operand::{Reserved, vector};
 use super::{Fields, Instruction, NO_ROW, Reason, bit, bits, field, flag, signed};
 use crate::table::{self, Access, Encoding, Row, Shape};
+use crate::wave::code;
 
 fn access(encoding: Encoding, opcode: u16) -> Result<(&'static Row, &'static Access), Reason> {
     let row = table::find(encoding, opcode).ok_or(NO_ROW)?;
@@ -22,6 +23,8 @@ pub(super) fn scalar([first, second]: [u32; 2]) -> Result<Instruction, Reason> {
     let words = shape.result.max(shape.data);
     if words > 0 {
         fields.destination = reserved.scalar(field(first, 6, 7), words.into())?;
+        let special = matches!(fields.destination, code::M0 | code::EXEC..);
+        reserved.note(special, "M0 or EXEC as the data of a scalar access");
     }
     let immediate = fields.bits & flag::SMEM_IMMEDIATE != 0;
     let register = fields.bits & flag::SMEM_SOFFSET != 0;
@@ -146,7 +149,7 @@ pub(super) fn buffer(encoding: Encoding, opcode: u16, [first, second]: [u32; 2])
     }
     fields.offset = bits(first, 0, 12).cast_signed();
     let resource = reserved.scalar(field(second, 16, 5) << 2, 4)?;
-    let offset = reserved.source(field(second, 24, 8), 1, false)?;
+    let offset = reserved.scalar_source(field(second, 24, 8), 1, false)?;
     fields.sources = [vector(field(second, 0, 8), addresses.count_ones() as u16)?, field(second, 8, 8), 0, offset];
     fields.destination = vector(fields.sources[1], shape.result.max(shape.data).into())?;
     fields.scalar = resource;

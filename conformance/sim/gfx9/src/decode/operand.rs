@@ -126,6 +126,12 @@ impl Reserved {
         }
     }
 
+    /// As [`source`](Self::source), of instructions that do not read vector registers.
+    pub(super) fn scalar_source(&mut self, code: u16, words: u16, literal: bool) -> Result<u16, Reason> {
+        self.note(code == code::LDS_DIRECT || code >= code::VECTOR, "a vector as a scalar source");
+        self.source(code, words, literal)
+    }
+
     /// Checks the code of a source with 9 bits. Returns it with the first register's number.
     pub(super) fn source(&mut self, code: u16, words: u16, literal: bool) -> Result<u16, Reason> {
         match code {

@@ -228,6 +228,9 @@ pub(super) fn vector3(words: [u32; 2]) -> Result<Instruction, Reason> {
     for ((place, code), kind) in fields.sources.iter_mut().zip(codes).zip(shape.sources) {
         *place = reserved.source(code, kind.words() as u16, false)?;
     }
+    if shape.has(table::SCALAR_LANE) {
+        reserved.note(codes[1] >= code::VECTOR, "a vector register as the number of a lane");
+    }
     if shape.has(table::CARRY_IN) {
         reserved.note(codes[used] >= 128, "a mask of lanes that is no scalar register");
         fields.sources[used] = reserved.source(codes[used], 2, false)?;

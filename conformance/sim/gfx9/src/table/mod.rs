@@ -155,6 +155,8 @@ pub(crate) const LITERAL_LAST: u32 = 1 << 14;
 pub(crate) const MIXES: u32 = 1 << 15;
 /// Sources are registers, not numbers.
 pub(crate) const NO_NUMBER: u32 = 1 << 16;
+/// The second source is the number of a lane, which is scalar.
+pub(crate) const SCALAR_LANE: u32 = 1 << 17;
 
 impl Shape {
     pub(crate) const fn alu(target: Target, sources: &'static [Kind], traits: u32) -> Self {

@@ -9,7 +9,7 @@ use super::math::{
 };
 use super::{
     ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, LITERAL_LAST, MODIFIES, NO_CLAMP, NO_ROUTE, NO_SDWA, NO_VOP3,
-    Row, SATURATE, SCALES, SELECT, Shape, Target, VECTORS, row,
+    Row, SATURATE, SCALAR_LANE, SCALES, SELECT, Shape, Target, VECTORS, row,
 };
 use crate::decode::Fields;
 use crate::dispatch::Unit;
@@ -629,8 +629,12 @@ pub(super) static VOP3: &[Row] = &[
     row(0x286, "v_mul_hi_u32", two!(u32, u32 => u32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
     row(0x287, "v_mul_hi_i32", two!(i32, i32 => i32, |a, b| ((i64::from(a) * i64::from(b)) >> 32) as i32)),
     row(0x288, "v_ldexp_f32", two!(f32, i32 => f32, scaled32)),
-    row(0x289, "v_readlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32; 2], 0), read_lane)),
-    row(0x28a, "v_writelane_b32", (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], 0), write_lane)),
+    row(0x289, "v_readlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32; 2], SCALAR_LANE), read_lane)),
+    row(
+        0x28a,
+        "v_writelane_b32",
+        (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], SCALAR_LANE), write_lane),
+    ),
     row(0x28b, "v_bcnt_u32_b32", two!(u32, u32 => u32, |a, b| a.count_ones().wrapping_add(b))),
     row(
         0x28c,

@@ -64,10 +64,8 @@ impl Report {
                     count.reserved += usize::from(instruction.reserved().is_some());
                     let own = instruction.to_string();
                     self.names.insert(name(&own));
-                    let same = own == comparable(tool, text, &own) && *length == instruction.length();
-                    // A comment of newer versions: the register is none that the operand can be.
-                    let refused = text.contains("/*Invalid register") && instruction.reserved().is_none();
-                    (!same || refused).then(|| format!("{own:?} of {} bytes", instruction.length()))
+                    let same = own == *text && *length == instruction.length();
+                    (!same).then(|| format!("{own:?} of {} bytes", instruction.length()))
                 }
                 (Answer::Invalid, Ok(instruction)) => Some(format!("{:?}", instruction.to_string())),
                 (Answer::Valid(..), Err(reason)) => Some(format!("refused: {reason}")),
@@ -110,17 +108,4 @@ fn name(text: &str) -> String {
     let name = text.split(' ').next().unwrap_or_default();
     let forms = ["_e32", "_e64", "_sdwa", "_dpp"];
     forms.iter().find_map(|form| name.strip_suffix(form)).unwrap_or(name).to_owned()
-}
-
-/// The text of LLVM 14 for a text of the tool's version.
-fn comparable(tool: &Tool, text: &str, _own: &str) -> String {
-    if tool.version <= 14 {
-        return text.to_owned();
-    }
-    let mut rest = text.to_owned();
-    while let Some((before, after)) = rest.split_once("/*Invalid register") {
-        let after = after.split_once("*/").map_or("", |(_, after)| after);
-        rest = format!("{before}{after}");
-    }
-    rest
 }

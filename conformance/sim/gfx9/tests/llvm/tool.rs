@@ -14,25 +14,17 @@ pub(crate) enum Answer {
     Crash,
 }
 
-/// A version of `llvm-mc`.
+/// The program `llvm-mc`.
 #[derive(Debug)]
 pub(crate) struct Tool {
     program: String,
-    pub(crate) version: u32,
 }
 
-/// The version that the texts are those of comes first.
-const NAMES: [&str; 9] = [
-    "llvm-mc-14",
-    "/usr/lib/llvm-14/bin/llvm-mc",
-    "llvm-mc",
-    "llvm-mc-15",
-    "llvm-mc-16",
-    "llvm-mc-17",
-    "llvm-mc-18",
-    "llvm-mc-19",
-    "/usr/lib/llvm-19/bin/llvm-mc",
-];
+/// The version whose texts the interpreter writes. Newer ones write constants of 16 and 64 bits, results with `tfe` or
+/// `lds`, and more hardware registers in other ways, and comment registers that an operand cannot be.
+const VERSION: u32 = 14;
+
+const NAMES: [&str; 3] = ["llvm-mc-14", "/usr/lib/llvm-14/bin/llvm-mc", "llvm-mc"];
 
 /// Instructions per process.
 const BATCH: usize = 8192;
@@ -43,24 +35,19 @@ const MARK: u32 = 0x5a00_0000;
 impl Tool {
     /// Finds a disassembler for gfx906. Without one, prints what to install.
     pub(crate) fn find() -> Option<Self> {
-        let named = std::env::var("LLVM_MC").ok();
-        let names = named.iter().map(String::as_str).chain(NAMES);
-        let found = names.into_iter().find_map(|program| {
-            let output = Command::new(program).arg("--version").output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            let (_, rest) = text.split_once("version ")?;
-            let version = rest.split('.').next()?.trim().parse().ok()?;
-            text.contains("amdgcn").then(|| Self { program: program.to_owned(), version })
+        let found = NAMES.into_iter().find(|program| {
+            let output = Command::new(program).arg("--version").output();
+            let text =
+                output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+            let version = text.split_once("version ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
+            version == Some(VERSION) && text.contains("amdgcn")
         });
-        match &found {
-            Some(tool) => println!("{} of LLVM {}", tool.program, tool.version),
-            None => {
-                let remedy = "llvm-mc with AMD's target is missing: install the package llvm";
-                assert!(std::env::var_os("GPU_INTEROP_REQUIRE_LLVM_MC").is_none(), "{remedy}");
-                println!("LEFT OUT: the comparison with LLVM's disassembler: {remedy}");
-            }
+        if found.is_none() {
+            let remedy = "llvm-mc of LLVM 14 with AMD's target is missing: install the package llvm-14";
+            assert!(std::env::var_os("GPU_INTEROP_REQUIRE_LLVM_MC").is_none(), "{remedy}");
+            println!("LEFT OUT: the comparison with LLVM's disassembler: {remedy}");
         }
-        found
+        found.map(|program| Self { program: program.to_owned() })
     }
 
     /// The answers for instructions of one or two words.
