@@ -17,6 +17,10 @@ pub(crate) struct Model {
     /// amdgpu's family number.
     pub(crate) family: u32,
     pub(crate) compute_units: u32,
+    /// The revision by which Mesa tells the chips of a family apart.
+    pub(crate) external_revision: u32,
+    /// Version of the graphics and compute engine: major, minor, revision.
+    pub(crate) engine_version: [u8; 3],
 }
 
 const MODELS: &[Model] = &[
@@ -27,6 +31,8 @@ const MODELS: &[Model] = &[
         family_name: "vega10",
         family: 141,
         compute_units: 4,
+        external_revision: 0x1,
+        engine_version: [9, 0, 1],
     },
     Model {
         name: "gfx906",
@@ -35,6 +41,8 @@ const MODELS: &[Model] = &[
         family_name: "vega20",
         family: 141,
         compute_units: 4,
+        external_revision: 0x2a,
+        engine_version: [9, 4, 0],
     },
     Model {
         name: "gfx908",
@@ -43,6 +51,8 @@ const MODELS: &[Model] = &[
         family_name: "arcturus",
         family: 141,
         compute_units: 4,
+        external_revision: 0x33,
+        engine_version: [9, 4, 1],
     },
     Model {
         name: "gfx90a",
@@ -51,6 +61,8 @@ const MODELS: &[Model] = &[
         family_name: "aldebaran",
         family: 141,
         compute_units: 4,
+        external_revision: 0x3d,
+        engine_version: [9, 4, 2],
     },
 ];
 

@@ -34,6 +34,7 @@ mod memory;
 mod queue;
 pub mod report;
 pub mod settings;
+mod sync;
 mod sysfs;
 mod vulkan;
 

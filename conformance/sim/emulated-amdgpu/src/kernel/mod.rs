@@ -6,6 +6,7 @@
 
 mod blit;
 mod project;
+pub(crate) mod shader;
 mod words;
 
 use std::collections::HashMap;

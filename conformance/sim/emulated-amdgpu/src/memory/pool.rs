@@ -182,6 +182,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::dmabuf::Form;
 
     #[test]
     fn extents_are_taken_aligned_and_merge_when_given_back() {
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn objects_are_found_by_their_offsets_while_they_live() {
         let pool = Arc::new(Pool::new().unwrap());
-        let objects: Vec<_> = (0..3).map(|_| Storage::new(&pool, 8192, None).unwrap()).collect();
+        let objects: Vec<_> = (0..3).map(|_| Storage::new(&pool, 8192, None, Form::Plain).unwrap()).collect();
         for object in &objects {
             let (found, within) = pool.names().find(object.mmap_offset() + 4096).unwrap();
             assert!(Arc::ptr_eq(&found, object) && within == 4096);
