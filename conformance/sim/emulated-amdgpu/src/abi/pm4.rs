@@ -81,6 +81,10 @@ pub(crate) enum Packet<'a> {
     },
     /// Packets with the predicate bit are executed only if the value in memory is, or is not, 0.
     SetPredicate(Option<Predicate>),
+    /// Writes the numbers of samples that draws have covered, by render backend.
+    CountSamples {
+        address: u64,
+    },
     EndOfPipe {
         address: u64,
         write: EndWrite,
@@ -135,6 +139,13 @@ pub(crate) struct Decoded<'a> {
     /// In words, with the header.
     pub(crate) length: usize,
 }
+
+/// The event that samples the counters of covered samples.
+const EVENT_SAMPLES: u32 = 0x15;
+/// In each of these counters: the value is valid.
+pub(crate) const SAMPLES_VALID: u64 = 1 << 63;
+/// Distance of the counters of two render backends: each has one for the start and one for the end of a query.
+pub(crate) const SAMPLES_STRIDE: u64 = 16;
 
 /// A header that pads by one word.
 const PADDING: u32 = 0xffff_1000;
@@ -206,10 +217,11 @@ fn body_of(operation: u32, body: &[u32]) -> Option<Packet<'_>> {
         0x40 => copy(operation, body)?,
         0x42 => Packet::Nothing("PFP_SYNC_ME"),
         0x43 => Packet::Nothing("SURFACE_SYNC"),
-        // With an address, a counter is sampled.
-        0x46 => match (word(0)?, body.len()) {
+        // With an address, counters are sampled.
+        0x46 => match (word(0)? & 0x3f, body.len()) {
             (_, 1) => Packet::Nothing("EVENT_WRITE"),
-            _ => unknown("EVENT_WRITE of a counter"),
+            (EVENT_SAMPLES, _) => Packet::CountSamples { address: address(1)? },
+            _ => unknown("EVENT_WRITE of other counters than those of samples"),
         },
         0x47 => {
             let high = word(2)?;
@@ -385,6 +397,9 @@ mod tests {
             let predicate = Predicate { address: 0x2_0000_1000, long: true, not_zero: true };
             assert_eq!(packet, Packet::SetPredicate(Some(predicate)));
         });
+        with(0x46, &[0x115, 0x1000, 2], |packet| {
+            assert_eq!(packet, Packet::CountSamples { address: 0x2_0000_1000 });
+        });
         with(0x2d, &[3, 2], |packet| assert_eq!(packet, Packet::Draw("DRAW_INDEX_AUTO")));
     }
 
@@ -397,7 +412,7 @@ mod tests {
             (0x40, &[4, 0, 0, 0x1000, 2]),
             (0x50, &[1 << 29, 0, 0, 0x1000, 2, 4]),
             (0x50, &[0, 0, 0, 0x1000, 2, 4 | 1 << 27]),
-            (0x46, &[0x215, 0x1000, 2]),
+            (0x46, &[0x21e, 0x1000, 2]),
             (0x15, &[1, 1]),
         ];
         for (operation, body) in cases {

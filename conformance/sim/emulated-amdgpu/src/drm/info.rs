@@ -19,7 +19,7 @@ use crate::report::say;
 const GTT: u64 = 4 << 30;
 /// Pipes, banks, engines and render backends of the memory's layout, on gfx900 and gfx906.
 pub(crate) const GB_ADDR_CONFIG: u32 = 0x2a11_4042;
-const RENDER_BACKENDS: u32 = 16;
+pub(crate) const RENDER_BACKENDS: u32 = 16;
 /// Address above the hole of addresses that are not sign-extended, and the end of usable ones.
 const HIGH_ADDRESSES: (u64, u64) = (0xffff_8000_0000_0000, 0xffff_ffff_ffe0_0000);
 

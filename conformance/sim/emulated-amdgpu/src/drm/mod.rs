@@ -21,6 +21,7 @@ use crate::abi::drm::{
 };
 use crate::abi::{Result, drm as number, edit, request_number, write_user};
 use crate::drm::context::Context;
+pub(crate) use crate::drm::info::{GB_ADDR_CONFIG, RENDER_BACKENDS};
 use crate::drm::table::Table;
 use crate::emulation::{Emulation, File};
 use crate::gpu::Gpu;

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::abi::pm4::{
-    Decoded, EndWrite, Packet, Place, Predicate, SHADER_REGISTER_COUNT, SHADER_REGISTERS, compute, decode, initiator,
+    Decoded, EndWrite, Packet, Place, Predicate, SAMPLES_STRIDE, SAMPLES_VALID, SHADER_REGISTER_COUNT,
+    SHADER_REGISTERS, compute, decode, initiator,
 };
 use crate::abi::sdma::holds;
+use crate::drm::RENDER_BACKENDS;
 use crate::emulation::Emulation;
 use crate::gpu;
 use crate::kernel::shader::{self, Shader};
@@ -59,7 +61,8 @@ impl Processor {
                     let header = rest.first().copied().unwrap_or(0);
                     return Err(Stop::Invalid(format!("{header:#010x} at {at:#x} is no whole PM4 packet")));
                 };
-                say!(2, "PM4 at {at:#x}: {packet:x?}");
+                let level = if matches!(packet, Packet::Nothing(_)) { 3 } else { 2 };
+                say!(level, "PM4 at {at:#x}: {packet:x?}");
                 rest = rest.get(length..).unwrap_or_default();
                 if predicated && !self.holds_predicate()? {
                     continue;
@@ -114,6 +117,12 @@ impl Processor {
                 let words = memory.read_words(gpu, address, 3)?;
                 let groups = words.try_into().unwrap_or([0; 3]);
                 self.dispatch(groups, initiator)?;
+            }
+            // There are no draws, so the counters are 0.
+            Packet::CountSamples { address } => {
+                for backend in 0..u64::from(RENDER_BACKENDS) {
+                    memory.write_u64(gpu, address.wrapping_add(backend * SAMPLES_STRIDE), SAMPLES_VALID)?;
+                }
             }
             Packet::EndOfPipe { address, write } => match write {
                 EndWrite::Nothing => {}
