@@ -220,7 +220,8 @@ fn body_of(operation: u32, body: &[u32]) -> Option<Packet<'_>> {
         // With an address, counters are sampled.
         0x46 => match (word(0)? & 0x3f, body.len()) {
             (_, 1) => Packet::Nothing("EVENT_WRITE"),
-            (EVENT_SAMPLES, _) => Packet::CountSamples { address: address(1)? },
+            // The counters are aligned: the lowest bits are ignored.
+            (EVENT_SAMPLES, _) => Packet::CountSamples { address: address(1)? & !7 },
             _ => unknown("EVENT_WRITE of other counters than those of samples"),
         },
         0x47 => {
@@ -397,7 +398,7 @@ mod tests {
             let predicate = Predicate { address: 0x2_0000_1000, long: true, not_zero: true };
             assert_eq!(packet, Packet::SetPredicate(Some(predicate)));
         });
-        with(0x46, &[0x115, 0x1000, 2], |packet| {
+        with(0x46, &[0x115, 0x1004, 2], |packet| {
             assert_eq!(packet, Packet::CountSamples { address: 0x2_0000_1000 });
         });
         with(0x2d, &[3, 2], |packet| assert_eq!(packet, Packet::Draw("DRAW_INDEX_AUTO")));

@@ -7,6 +7,8 @@ mod info;
 mod submit;
 mod syncobj;
 mod table;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use std::ffi::c_void;

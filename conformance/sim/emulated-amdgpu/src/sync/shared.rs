@@ -327,3 +327,97 @@ impl Drop for Locked<'_> {
         self.0.layout().lock.store(0, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::fd::AsFd as _;
+
+    use super::*;
+    use crate::sync::JobFence;
+
+    /// The syncobj as another process has it.
+    fn of_another_process(shared: &Shared) -> Arc<Shared> {
+        let mut other = Shared::map(shared.descriptor().unwrap()).unwrap();
+        other.own_process = 1;
+        Arc::new(other)
+    }
+
+    fn state(shared: &Arc<Shared>, point: u64) -> Option<State> {
+        shared.read(|payload| payload.find(point).map(|fence| fence.state()))
+    }
+
+    #[test]
+    fn both_sides_see_points_and_their_signals() {
+        let signals = Arc::default();
+        let own = Shared::new().unwrap();
+        let other = of_another_process(&own);
+        let jobs = [(); 2].map(|()| JobFence::new(&signals));
+        own.edit(&signals, |payload| payload.add(3, Fence::Job(Arc::clone(&jobs[0])))).unwrap();
+        other.edit(&signals, |payload| payload.add(5, Fence::Job(Arc::clone(&jobs[1])))).unwrap();
+        let taken = other.read(|payload| payload.find(3)).unwrap();
+        assert!(taken.is_foreign());
+        jobs[1].signal(None);
+        let pending = Some(State::Pending);
+        assert_eq!([&own, &other].map(|it| (state(it, 3), state(it, 5), state(it, 6))), [(pending, pending, None); 2]);
+        jobs[0].signal(Some(Errno::IO));
+        assert_eq!(taken.state(), State::Done(Some(Errno::IO)), "the error is shared");
+        assert_eq!([&own, &other].map(|it| it.read(|payload| payload.value(false))), [5, 5]);
+        other.edit(&signals, |payload| payload.replace(None)).unwrap();
+        assert_eq!(state(&own, 0), None);
+    }
+
+    #[test]
+    fn places_of_done_fences_are_used_again_and_stay_done() {
+        let signals = Arc::default();
+        let own = Shared::new().unwrap();
+        let mut taken = Vec::new();
+        for round in 0..3 * POINTS {
+            let job = JobFence::new(&signals);
+            own.edit(&signals, |payload| payload.replace(Some(Fence::Job(Arc::clone(&job))))).unwrap();
+            if round % 100 == 0 {
+                taken.push(own.read(|payload| payload.find(0)).unwrap());
+            }
+            assert_eq!(state(&own, 0), Some(State::Pending), "round {round}");
+            job.signal(None);
+        }
+        assert!(taken.iter().all(Fence::is_done));
+        let jobs: Vec<_> = (0..=POINTS).map(|_| JobFence::new(&signals)).collect();
+        own.edit(&signals, |payload| payload.replace(None)).unwrap();
+        let added: Vec<_> = (1..)
+            .zip(&jobs)
+            .map(|(point, job)| own.edit(&signals, |payload| payload.add(point, Fence::Job(Arc::clone(job)))))
+            .collect();
+        let fits = |result: &&Result<()>| result.is_ok();
+        assert_eq!((added.iter().filter(fits).count(), added.last()), (POINTS, Some(&Err(Errno::NOMEM))));
+    }
+
+    #[test]
+    fn fences_of_a_process_that_has_ended_are_done_with_an_error() {
+        let signals = Arc::default();
+        let own = Shared::new().unwrap();
+        let other = of_another_process(&own);
+        let job = JobFence::new(&signals);
+        own.edit(&signals, |payload| payload.replace(Some(Fence::Job(Arc::clone(&job))))).unwrap();
+        let mut child = std::process::Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        own.layout().fences[0].owner.store(pid, Ordering::SeqCst);
+        assert_eq!(state(&other, 0), Some(State::Pending));
+        child.kill().unwrap();
+        // Until its parent has asked for it, the status of the process is left.
+        while !has_ended(pid) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(state(&other, 0), Some(State::Done(Some(CANCELLED))));
+        child.wait().unwrap();
+        assert_eq!(state(&other, 0), Some(State::Done(Some(CANCELLED))));
+    }
+
+    #[test]
+    fn only_syncobjs_are_opened() {
+        let shared = Shared::new().unwrap();
+        assert!(Shared::open(shared.descriptor().unwrap().as_fd()).is_ok());
+        let other = rustix::fs::memfd_create(c"x", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&other, size_of::<Layout>() as u64).unwrap();
+        assert_eq!(Shared::open(other.as_fd()).unwrap_err(), Errno::INVAL);
+    }
+}
