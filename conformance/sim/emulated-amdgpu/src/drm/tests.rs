@@ -74,7 +74,8 @@ impl Node {
                 data: words.as_ptr().expose_provenance() as u64,
             })
             .collect();
-        let addresses: Vec<_> = chunks.iter().map(|chunk| std::ptr::from_ref(chunk).expose_provenance() as u64).collect();
+        let addresses: Vec<_> =
+            chunks.iter().map(|chunk| std::ptr::from_ref(chunk).expose_provenance() as u64).collect();
         let count = u32::try_from(addresses.len()).unwrap();
         let chunks = addresses.as_ptr().expose_provenance() as u64;
         let done = self.call(number::CS, Submission { context, list: 0, count, flags: 0, chunks })?;
