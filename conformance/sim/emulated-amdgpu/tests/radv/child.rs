@@ -90,10 +90,10 @@ fn transfer(gpu: &Gpu) -> Result<()> {
 fn timelines() -> Result<()> {
     let gpu = Gpu::new(false)?;
     let (timeline, buffer) = (gpu.timeline()?, gpu.buffer(WORDS, None)?);
-    // SAFETY: the buffer is live.
     let fill = |value| {
-        move |device: &ash::Device, commands| unsafe {
-            device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, value);
+        move |device: &ash::Device, commands| {
+            // SAFETY: the buffer is live.
+            unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, value) };
         }
     };
     gpu.submit(Some((timeline, 1)), Some((timeline, 2)), fill(1))?;
