@@ -21,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) external_revision: u32,
     /// Version of the graphics and compute engine: major, minor, revision.
     pub(crate) engine_version: [u8; 3],
+    /// It has rings for graphics.
+    pub(crate) graphics: bool,
 }
 
 const MODELS: &[Model] = &[
@@ -33,6 +35,7 @@ const MODELS: &[Model] = &[
         compute_units: 4,
         external_revision: 0x1,
         engine_version: [9, 0, 1],
+        graphics: true,
     },
     Model {
         name: "gfx906",
@@ -43,6 +46,7 @@ const MODELS: &[Model] = &[
         compute_units: 4,
         external_revision: 0x2a,
         engine_version: [9, 4, 0],
+        graphics: true,
     },
     Model {
         name: "gfx908",
@@ -53,6 +57,7 @@ const MODELS: &[Model] = &[
         compute_units: 4,
         external_revision: 0x33,
         engine_version: [9, 4, 1],
+        graphics: false,
     },
     Model {
         name: "gfx90a",
@@ -63,6 +68,7 @@ const MODELS: &[Model] = &[
         compute_units: 4,
         external_revision: 0x3d,
         engine_version: [9, 4, 2],
+        graphics: false,
     },
 ];
 

@@ -32,7 +32,7 @@ impl Context {
 
     /// The ring of an engine, which must have one of this number.
     pub(super) fn ring(&self, caller: Caller<'_>, engine: u32, instance: u32, number: u32) -> Result<Arc<Ring>> {
-        let engine = Engine::numbered(engine).filter(|engine| instance == 0 && number < engine.rings());
+        let engine = Engine::numbered(engine).filter(|engine| instance == 0 && number < engine.rings(caller.gpu));
         let key = (engine.ok_or(Errno::INVAL)?, number);
         let mut rings = lock(&self.rings);
         if let Some(ring) = rings.get(&key) {

@@ -89,7 +89,7 @@ fn engine_info(gpu: &Gpu, [kind, instance, ..]: [u32; 4]) -> EngineInfo {
         minor,
         start_alignment: if engine == Engine::Copy { 256 } else { 32 },
         size_alignment,
-        rings: (1 << engine.rings()) - 1,
+        rings: (1 << engine.rings(gpu)) - 1,
         discovery,
         ..EngineInfo::default()
     }

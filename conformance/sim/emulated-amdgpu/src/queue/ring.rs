@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::abi::Result;
 use crate::emulation::Emulation;
+use crate::gpu::Gpu;
 use crate::lock;
 use crate::memory::{PageFault, Storage};
 use crate::queue::pm4::Processor;
@@ -34,10 +35,10 @@ impl Engine {
         [Self::Graphics, Self::Compute, Self::Copy].get(number as usize).copied()
     }
 
-    /// The number of its rings.
-    pub(crate) const fn rings(self) -> u32 {
+    /// The number of its rings on a GPU.
+    pub(crate) const fn rings(self, gpu: &Gpu) -> u32 {
         match self {
-            Self::Graphics => 1,
+            Self::Graphics => gpu.model.graphics as u32,
             Self::Compute => 4,
             Self::Copy => 2,
         }
