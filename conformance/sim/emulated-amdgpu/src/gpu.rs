@@ -59,17 +59,6 @@ const MODELS: &[Model] = &[
         engine_version: [9, 4, 1],
         graphics: false,
     },
-    Model {
-        name: "gfx90a",
-        target_version: 90_010,
-        pci_device: 0x7408,
-        family_name: "aldebaran",
-        family: 141,
-        compute_units: 4,
-        external_revision: 0x3d,
-        engine_version: [9, 4, 2],
-        graphics: false,
-    },
 ];
 
 impl Model {

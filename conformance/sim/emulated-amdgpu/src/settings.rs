@@ -7,6 +7,7 @@
 //! | `BAR` | `large`: the CPU maps all video memory; `small`: none | `large` |
 //! | `FAULTS` | comma list of faults, see [`crate::faults`] | none |
 //! | `LOG` | 0 to 3, messages to stderr | 0 |
+//! | `ACCELERATE` | `large`: the runtimes' kernels of large fills and copies are executed as such; `none`: all instructions are executed; `check`: they are, and the kernels of fills and copies are compared with what they should do | `large` |
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //! | `VULKAN_GRAPHICS` | `hide` or `show`: graphics queues of drivers on an emulated GPU, by the Vulkan layer | `hide` |
@@ -32,9 +33,21 @@ pub(crate) struct Settings {
     pub(crate) large_bar: bool,
     pub(crate) faults: Vec<Fault>,
     pub(crate) log: u8,
+    pub(crate) acceleration: Acceleration,
     pub(crate) report: Option<PathBuf>,
     pub(crate) vulkan_gpu: Option<usize>,
     pub(crate) vulkan_graphics: bool,
+}
+
+/// How the runtimes' kernels of fills and copies are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acceleration {
+    /// Large ones as such, without their instructions.
+    Large,
+    /// By their instructions.
+    None,
+    /// By their instructions, and the result is compared.
+    Check,
 }
 
 /// The settings of this process; `None` if a variable is invalid.
@@ -74,6 +87,12 @@ impl Settings {
             Some("show") => true,
             Some(other) => return Err(SettingsError::new("VULKAN_GRAPHICS", other)),
         };
+        let acceleration = match text("ACCELERATE")?.as_deref() {
+            None | Some("large") => Acceleration::Large,
+            Some("none") => Acceleration::None,
+            Some("check") => Acceleration::Check,
+            Some(other) => return Err(SettingsError::new("ACCELERATE", other)),
+        };
         let vulkan_gpu = match text("VULKAN_GPU")? {
             Some(none) if none == "none" => None,
             index => Some(number("VULKAN_GPU", index, 0)?),
@@ -87,6 +106,7 @@ impl Settings {
             large_bar,
             faults: text("FAULTS")?.map_or(Ok(Vec::new()), |list| list.split(',').map(str::parse).collect())?,
             log: number("LOG", text("LOG")?, 0)?,
+            acceleration,
             report: variable("REPORT").filter(|path| !path.is_empty()).map(PathBuf::from),
             vulkan_gpu,
             vulkan_graphics,
@@ -184,6 +204,7 @@ mod tests {
         assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (4 << 30, true, Some(0)));
         assert_eq!((settings.log, settings.report, settings.faults), (0, None, Vec::new()));
         assert!(!settings.vulkan_graphics);
+        assert_eq!(settings.acceleration, Acceleration::Large);
     }
 
     #[test]
@@ -194,6 +215,7 @@ mod tests {
             ("BAR", "small"),
             ("FAULTS", "queue-hang:2,ioctl-create-queue:1:ENOMEM"),
             ("LOG", "2"),
+            ("ACCELERATE", "check"),
             ("REPORT", "/x/y"),
             ("VULKAN_GPU", "1"),
             ("VULKAN_GRAPHICS", "show"),
@@ -204,6 +226,7 @@ mod tests {
         assert_eq!((settings.vram, settings.large_bar, settings.faults.len()), (1 << 20, false, 2));
         assert_eq!((settings.log, settings.report, settings.vulkan_gpu), (2, Some("/x/y".into()), Some(1)));
         assert!(settings.vulkan_graphics);
+        assert_eq!(settings.acceleration, Acceleration::Check);
         assert_eq!(read(&[("VULKAN_GPU", "none")]).unwrap().vulkan_gpu, None);
         let second = read(&[("DEVICES", "gfx906,gfx906")]).unwrap().gpus[1].address;
         assert_eq!(second.to_string(), "0000:43:00.0");
@@ -221,6 +244,7 @@ mod tests {
             ("BAR", "tiny"),
             ("FAULTS", "nonsense"),
             ("LOG", "loud"),
+            ("ACCELERATE", "all"),
             ("VULKAN_GPU", "1"),
             ("VULKAN_GRAPHICS", "yes"),
         ] {

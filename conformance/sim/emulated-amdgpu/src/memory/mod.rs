@@ -20,8 +20,7 @@ use crate::lock;
 use crate::memory::dmabuf::{Form, Inode};
 use crate::memory::pool::Pool;
 pub(crate) use crate::memory::pool::high_descriptor;
-use crate::memory::space::Space;
-pub(crate) use crate::memory::space::{Access, Backing, Owner, PageFault, Span};
+pub(crate) use crate::memory::space::{Access, Backing, Owner, PageFault, Space, Span};
 pub(crate) use crate::memory::storage::Storage;
 use crate::memory::storage::VramShare;
 

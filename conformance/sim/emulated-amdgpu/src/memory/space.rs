@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use gpu_interop_sim_gfx9::Mapping;
 use rustix::io::Errno;
 
 use super::storage::Storage;
@@ -208,6 +209,26 @@ impl Space {
     }
 }
 
+// SAFETY: a span's bytes are mapped in this process while its storage lives, which is as long as the span is here; the
+// application and the other queues access them at the same time only as with a real GPU. The others are static.
+unsafe impl gpu_interop_sim_gfx9::Memory for Space {
+    fn find(&self, address: u64) -> Option<Mapping> {
+        let bits = bits_of(address);
+        let (start, span) = Self::find(self, bits)?;
+        // In the form of the address, with or without its extension.
+        let start = address - (bits - start);
+        let (start, length, host, writable) = match &span.backing {
+            Backing::Object { storage, offset } => {
+                let skip = usize::try_from(*offset).ok()?;
+                (start, span.length, storage.address().wrapping_add(skip), span.writable)
+            }
+            // Writes would be seen by reads, so they are page faults.
+            Backing::Nothing => (address & !0xfff, 0x1000, ZEROES.as_ptr().cast_mut(), false),
+        };
+        Some(Mapping { start, length, host, writable })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::dmabuf::Form;
@@ -299,6 +320,22 @@ mod tests {
             })
             .unwrap();
         assert_eq!(found, vec![0; 0x1_1000]);
+    }
+
+    #[test]
+    fn the_interpreter_finds_mappings_by_both_forms_of_an_address() {
+        use gpu_interop_sim_gfx9::Memory;
+        let pool = Arc::new(Pool::new().unwrap());
+        let mut space = Space::default();
+        let storage = Storage::new(&pool, 0x3000, None, Form::Plain).unwrap();
+        let host = storage.address().wrapping_add(0x1000);
+        let backing = Backing::Object { storage, offset: 0x1000 };
+        space.map(0x8000_0000_1000, Span { length: 0x2000, backing, writable: false, owner: Owner::Kfd }).unwrap();
+        for form in [0x8000_0000_0000, 0xffff_8000_0000_0000] {
+            let found = Memory::find(&space, form + 0x2ffc).unwrap();
+            assert_eq!((found.start, found.length, found.host, found.writable), (form + 0x1000, 0x2000, host, false));
+        }
+        assert!(Memory::find(&space, 0x8000_0000_3000).is_none());
     }
 
     #[test]

@@ -19,8 +19,8 @@ use crate::emulation::Emulation;
 use crate::kfd;
 use crate::lock;
 use crate::memory::Storage;
+pub(crate) use crate::queue::state::{Backoff, Queue, Stop, poll_pause};
 use crate::queue::state::{Kind, Poller};
-pub(crate) use crate::queue::state::{Queue, Stop, poll_pause};
 use crate::report::say;
 
 /// Size of a GPU's doorbells, 8 bytes per queue.

@@ -1,0 +1,211 @@
+//! The instructions: one row each, in the file of their encoding.
+//!
+//! A row has the opcode, the assembler's name, the operands, and the meaning as a closure. To add an instruction, add
+//! its row: the decoder, the text and the interpreter follow it.
+
+mod compare;
+mod image;
+mod math;
+mod memory;
+mod packed;
+mod scalar;
+mod shared;
+mod vector;
+
+use std::sync::LazyLock;
+
+use crate::Result;
+use crate::decode::Fields;
+use crate::dispatch::Unit;
+use crate::value::Kind;
+
+/// Encoding of an instruction's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Encoding {
+    #[default]
+    Sop2,
+    Sop1,
+    Sopc,
+    Sopk,
+    Sopp,
+    Smem,
+    Vop1,
+    Vop2,
+    Vopc,
+    Vop3,
+    Vop3p,
+    Ds,
+    Flat,
+    Scratch,
+    Global,
+    Mubuf,
+    Mtbuf,
+    Mimg,
+}
+
+/// Executes an instruction.
+pub(crate) type Execute = fn(&mut Unit<'_, '_>, &Fields) -> Result<()>;
+
+/// An instruction.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) opcode: u16,
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) execute: Execute,
+}
+
+const fn row(opcode: u16, name: &'static str, (shape, execute): (Shape, Execute)) -> Row {
+    Row { opcode, name, shape, execute }
+}
+
+/// Operands of an instruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shape {
+    Alu(Alu),
+    #[allow(dead_code)]
+    Access(Access),
+}
+
+/// Operands of an instruction of the scalar or vector units.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Alu {
+    pub(crate) target: Target,
+    pub(crate) sources: &'static [Kind],
+    /// The constants below.
+    pub(crate) traits: u16,
+}
+
+impl Alu {
+    pub(crate) const fn has(&self, property: u16) -> bool {
+        self.traits & property != 0
+    }
+}
+
+/// The destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    None,
+    /// Vector registers; of the scalar encodings, scalar ones.
+    Register(Kind),
+    /// A scalar register written by a vector instruction.
+    Scalar,
+    /// A mask of lanes in a pair of scalar registers.
+    Mask,
+}
+
+/// The words include a literal.
+pub(crate) const LITERAL: u16 = 1;
+/// There is no form in VOP3.
+pub(crate) const NO_VOP3: u16 = 1 << 1;
+/// There are no forms with SDWA and DPP.
+pub(crate) const NO_ROUTE: u16 = 1 << 2;
+/// A mask of carries is read, and written.
+pub(crate) const CARRY_IN: u16 = 1 << 3;
+pub(crate) const CARRY_OUT: u16 = 1 << 4;
+/// Halves of registers can be selected.
+pub(crate) const SELECT: u16 = 1 << 5;
+/// An integer instruction with a clamp, as saturation.
+pub(crate) const SATURATE: u16 = 1 << 6;
+/// The scalar instruction has a 16-bit number, or a branch's distance.
+pub(crate) const IMMEDIATE: u16 = 1 << 7;
+/// The destination is also the first source (of `s_cmpk`).
+pub(crate) const READS_TARGET: u16 = 1 << 8;
+/// The destination is also the last source (of `v_mac`).
+pub(crate) const ACCUMULATES: u16 = 1 << 9;
+
+impl Shape {
+    pub(crate) const fn alu(target: Target, sources: &'static [Kind], traits: u16) -> Self {
+        Self::Alu(Alu { target, sources, traits })
+    }
+}
+
+/// Operands of a memory instruction, in registers.
+#[derive(Debug, Clone, Copy)]
+#[allow(dead_code)]
+pub(crate) struct Access {
+    /// Registers of the result.
+    pub(crate) result: u8,
+    /// Registers of the data that are written, of one operand.
+    pub(crate) data: u8,
+    /// Operands of data: 0 to 2.
+    pub(crate) operands: u8,
+    /// An atomic operation: the result is optional.
+    pub(crate) atomic: bool,
+    /// LDS: the offset is two of 8 bits.
+    pub(crate) pair: bool,
+    /// There is an address.
+    pub(crate) address: bool,
+}
+
+impl Access {
+    const NONE: Self = Self { result: 0, data: 0, operands: 0, atomic: false, pair: false, address: false };
+
+    const fn load(result: u8) -> Shape {
+        Shape::Access(Self { result, address: true, ..Self::NONE })
+    }
+
+    const fn store(data: u8) -> Shape {
+        Shape::Access(Self { data, operands: 1, address: true, ..Self::NONE })
+    }
+
+    const fn nothing() -> Shape {
+        Shape::Access(Self::NONE)
+    }
+}
+
+/// The rows of an encoding by opcode.
+type Index = Vec<Option<&'static Row>>;
+
+/// The row of an opcode.
+pub(crate) fn find(encoding: Encoding, opcode: u16) -> Option<&'static Row> {
+    static INDEX: LazyLock<[Index; ENCODINGS.len()]> = LazyLock::new(|| {
+        ENCODINGS.map(|(_, tables)| {
+            let mut index = vec![None; 0x400];
+            for row in tables.iter().copied().flatten() {
+                index[usize::from(row.opcode)] = Some(row);
+            }
+            index
+        })
+    });
+    INDEX.get(encoding as usize)?.get(usize::from(opcode)).copied().flatten()
+}
+
+/// All tables, in the order of [`Encoding`].
+static ENCODINGS: [(Encoding, &[&[Row]]); 18] = [
+    (Encoding::Sop2, &[scalar::SOP2]),
+    (Encoding::Sop1, &[scalar::SOP1]),
+    (Encoding::Sopc, &[scalar::SOPC]),
+    (Encoding::Sopk, &[scalar::SOPK]),
+    (Encoding::Sopp, &[scalar::SOPP]),
+    (Encoding::Smem, &[memory::SMEM]),
+    (Encoding::Vop1, &[vector::VOP1]),
+    (Encoding::Vop2, &[vector::VOP2]),
+    (Encoding::Vopc, &[compare::CLASSES, compare::HALF, compare::SINGLE, compare::DOUBLE, compare::INTEGERS]),
+    (Encoding::Vop3, &[vector::VOP3]),
+    (Encoding::Vop3p, &[packed::VOP3P]),
+    (Encoding::Ds, &[shared::DS]),
+    (Encoding::Flat, &[memory::FLAT]),
+    (Encoding::Scratch, &[memory::SCRATCH]),
+    (Encoding::Global, &[memory::GLOBAL]),
+    (Encoding::Mubuf, &[memory::MUBUF]),
+    (Encoding::Mtbuf, &[memory::MTBUF]),
+    (Encoding::Mimg, &[image::MIMG]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_in_order_and_no_opcode_is_twice() {
+        for (place, (encoding, tables)) in ENCODINGS.iter().enumerate() {
+            assert_eq!(*encoding as usize, place);
+            let mut opcodes: Vec<_> = tables.iter().copied().flatten().map(|row| row.opcode).collect();
+            opcodes.sort_unstable();
+            for pair in opcodes.windows(2) {
+                assert_ne!(pair[0], pair[1], "{encoding:?}");
+            }
+        }
+    }
+}
