@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod dmabuf;
+mod keeper;
 mod pool;
 mod space;
 mod storage;
@@ -18,6 +19,7 @@ use crate::faults::Faults;
 use crate::gpu::Gpu;
 use crate::lock;
 use crate::memory::dmabuf::{Form, Inode};
+pub(crate) use crate::memory::keeper::{Keeper, Kept};
 use crate::memory::pool::Pool;
 pub(crate) use crate::memory::pool::high_descriptor;
 pub(crate) use crate::memory::space::{Access, Backing, Owner, PageFault, Space, Span};
@@ -47,6 +49,11 @@ impl Memory {
             buffers: Mutex::default(),
             exports: Mutex::default(),
         })
+    }
+
+    /// The files that this process has open without descriptors.
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        self.pool.keeper()
     }
 
     fn spaces(&self) -> RwLockReadGuard<'_, Vec<Space>> {

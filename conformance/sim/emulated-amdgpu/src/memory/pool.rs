@@ -12,7 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::abi::Result;
 use crate::lock;
-use crate::memory::Storage;
+use crate::memory::{Keeper, Storage};
 
 /// Address space, not memory: pages are allocated when they are written.
 const CAPACITY: u64 = 1 << 40;
@@ -25,6 +25,7 @@ pub(crate) struct Pool {
     base: NonNull<u8>,
     extents: Mutex<Extents>,
     names: Mutex<Names>,
+    keeper: Arc<Keeper>,
 }
 
 // SAFETY: `base` is the address of a mapping that lives as long as the process; access to it is by raw pointers only.
@@ -59,7 +60,17 @@ impl Pool {
             unsafe { rustix::mm::madvise(base, capacity, advice)? };
         }
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { file, base, extents: Mutex::new(Extents::new(CAPACITY)), names: Mutex::default() })
+        Ok(Self {
+            file,
+            base,
+            extents: Mutex::new(Extents::new(CAPACITY)),
+            names: Mutex::default(),
+            keeper: Arc::default(),
+        })
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {

@@ -9,9 +9,10 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use crate::abi::Result;
 use crate::lock;
+use crate::memory::Kept;
 use crate::memory::dmabuf;
 use crate::memory::dmabuf::{Dmabuf, Form, Metadata};
-use crate::memory::pool::{Pool, high_descriptor};
+use crate::memory::pool::Pool;
 use crate::sync::JobFence;
 
 /// Location of the bytes.
@@ -20,7 +21,7 @@ enum Location {
     /// A range of the pool.
     Pool { offset: u64 },
     /// The object's own mapping, of an imported or exported memfd.
-    Mapping { length: usize, exported: Option<OwnedFd> },
+    Mapping { length: usize, exported: Option<Kept> },
     /// The application's memory.
     User,
 }
@@ -142,7 +143,7 @@ impl Storage {
         change(&mut metadata);
         match &*place {
             Location::Mapping { exported: Some(file), length } => {
-                dmabuf::write_metadata(file.as_fd(), *length as u64, self.form, *metadata)
+                dmabuf::write_metadata(file.open()?.as_fd(), *length as u64, self.form, *metadata)
             }
             _ => Ok(()),
         }
@@ -218,7 +219,7 @@ impl Storage {
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         let mut place = self.place();
         match &*place {
-            Location::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
+            Location::Mapping { exported: Some(file), .. } => file.open(),
             // The exporter owned its descriptor, which was not kept.
             Location::Mapping { exported: None, .. } | Location::User => Err(Errno::INVAL),
             Location::Pool { offset } => {
@@ -231,7 +232,7 @@ impl Storage {
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
                 replace_mappings(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
-                let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
+                let exported = Some(self.pool.keeper().keep(file.as_fd())?);
                 *place = Location::Mapping { length, exported };
                 self.pool.give(offset, size);
                 Ok(file)

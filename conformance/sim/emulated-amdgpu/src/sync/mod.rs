@@ -21,6 +21,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::Result;
 use crate::lock;
+use crate::memory::Keeper;
 use crate::queue::{poll_pause, spawn};
 use crate::sync::fence::Hook;
 pub(crate) use crate::sync::fence::{Fence, JobFence, State};
@@ -33,6 +34,7 @@ pub(crate) struct Signals {
     changes: Mutex<u64>,
     changed: Condvar,
     relay: Mutex<Relay>,
+    keeper: Arc<Keeper>,
 }
 
 /// Fences that are signalled elsewhere, with the effects that they have here. A thread polls them.
@@ -84,6 +86,10 @@ impl Deadline {
 }
 
 impl Signals {
+    pub(crate) fn new(keeper: &Arc<Keeper>) -> Arc<Self> {
+        Arc::new(Self { keeper: Arc::clone(keeper), ..Self::default() })
+    }
+
     fn changes(&self) -> MutexGuard<'_, u64> {
         lock(&self.changes)
     }

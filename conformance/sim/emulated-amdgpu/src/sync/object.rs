@@ -30,7 +30,7 @@ impl Syncobj {
     /// The syncobj of a descriptor that [`export`](Self::export) returned in this or another process. EINVAL for another
     /// file.
     pub(crate) fn import(signals: &Arc<Signals>, file: BorrowedFd<'_>) -> Result<Arc<Self>> {
-        let place = Place::Shared(Shared::open(file)?);
+        let place = Place::Shared(Shared::open(file, signals)?);
         Ok(Arc::new(Self { place: Mutex::new(place), signals: Arc::clone(signals) }))
     }
 
@@ -40,7 +40,7 @@ impl Syncobj {
         let shared = match &mut *place {
             Place::Shared(shared) => Arc::clone(shared),
             Place::Own(payload) => {
-                let shared = Shared::new()?;
+                let shared = Shared::new(&self.signals)?;
                 shared.edit(&self.signals, |content| *content = std::mem::take(payload))?;
                 *place = Place::Shared(Arc::clone(&shared));
                 shared

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::Pid;
 
 use crate::abi::Result;
-use crate::memory::high_descriptor;
+use crate::memory::Kept;
 use crate::sync::fence::Hook;
 use crate::sync::payload::Timeline;
 use crate::sync::{CANCELLED, Fence, Payload, Signals, State};
@@ -70,7 +70,7 @@ struct SharedFence {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    file: OwnedFd,
+    file: Kept,
     layout: NonNull<Layout>,
     own_process: i32,
 }
@@ -88,40 +88,40 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(super) fn new(signals: &Signals) -> Result<Arc<Self>> {
         let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, size_of::<Layout>() as u64)?;
-        let shared = Self::map(file)?;
+        let shared = Self::map(file.as_fd(), signals)?;
         shared.layout().magic.store(MAGIC, Ordering::Release);
         Ok(Arc::new(shared))
     }
 
     /// Opens a syncobj of any process. EINVAL for another file.
-    pub(super) fn open(file: BorrowedFd<'_>) -> Result<Arc<Self>> {
+    pub(super) fn open(file: BorrowedFd<'_>, signals: &Signals) -> Result<Arc<Self>> {
         let link = rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
         let named = link.as_bytes().strip_prefix(b"/memfd:").is_some_and(|name| name.starts_with(NAME.to_bytes()));
         let size = rustix::fs::fstat(file)?.st_size;
         if !named || u64::try_from(size) != Ok(size_of::<Layout>() as u64) {
             return Err(Errno::INVAL);
         }
-        let shared = Self::map(rustix::io::fcntl_dupfd_cloexec(file, 0)?)?;
+        let shared = Self::map(file, signals)?;
         if shared.layout().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Errno::INVAL);
         }
         Ok(Arc::new(shared))
     }
 
-    fn map(file: OwnedFd) -> Result<Self> {
-        let file = high_descriptor(file);
+    fn map(file: BorrowedFd<'_>, signals: &Signals) -> Result<Self> {
         let (length, protection) = (size_of::<Layout>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
-        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0)? };
+        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0)? };
         let layout = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
+        let file = signals.keeper.keep(file)?;
         Ok(Self { file, layout, own_process: rustix::process::getpid().as_raw_nonzero().get() })
     }
 
     pub(super) fn descriptor(&self) -> Result<OwnedFd> {
-        rustix::io::fcntl_dupfd_cloexec(&self.file, 0)
+        self.file.open()
     }
 
     fn layout(&self) -> &Layout {
@@ -330,14 +330,12 @@ impl Drop for Locked<'_> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fd::AsFd as _;
-
     use super::*;
     use crate::sync::JobFence;
 
     /// The syncobj as another process has it.
     fn of_another_process(shared: &Shared) -> Arc<Shared> {
-        let mut other = Shared::map(shared.descriptor().unwrap()).unwrap();
+        let mut other = Shared::map(shared.descriptor().unwrap().as_fd(), &Signals::default()).unwrap();
         other.own_process = 1;
         Arc::new(other)
     }
@@ -349,7 +347,7 @@ mod tests {
     #[test]
     fn both_sides_see_points_and_their_signals() {
         let signals = Arc::default();
-        let own = Shared::new().unwrap();
+        let own = Shared::new(&signals).unwrap();
         let other = of_another_process(&own);
         let jobs = [(); 2].map(|()| JobFence::new(&signals));
         own.edit(&signals, |payload| payload.add(3, Fence::Job(Arc::clone(&jobs[0])))).unwrap();
@@ -369,7 +367,7 @@ mod tests {
     #[test]
     fn places_of_done_fences_are_used_again_and_stay_done() {
         let signals = Arc::default();
-        let own = Shared::new().unwrap();
+        let own = Shared::new(&signals).unwrap();
         let mut taken = Vec::new();
         for round in 0..3 * POINTS {
             let job = JobFence::new(&signals);
@@ -394,7 +392,7 @@ mod tests {
     #[test]
     fn fences_of_a_process_that_has_ended_are_done_with_an_error() {
         let signals = Arc::default();
-        let own = Shared::new().unwrap();
+        let own = Shared::new(&signals).unwrap();
         let other = of_another_process(&own);
         let job = JobFence::new(&signals);
         own.edit(&signals, |payload| payload.replace(Some(Fence::Job(Arc::clone(&job))))).unwrap();
@@ -414,10 +412,11 @@ mod tests {
 
     #[test]
     fn only_syncobjs_are_opened() {
-        let shared = Shared::new().unwrap();
-        assert!(Shared::open(shared.descriptor().unwrap().as_fd()).is_ok());
+        let signals = Signals::default();
+        let shared = Shared::new(&signals).unwrap();
+        assert!(Shared::open(shared.descriptor().unwrap().as_fd(), &signals).is_ok());
         let other = rustix::fs::memfd_create(c"x", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&other, size_of::<Layout>() as u64).unwrap();
-        assert_eq!(Shared::open(other.as_fd()).unwrap_err(), Errno::INVAL);
+        assert_eq!(Shared::open(other.as_fd(), &signals).unwrap_err(), Errno::INVAL);
     }
 }
