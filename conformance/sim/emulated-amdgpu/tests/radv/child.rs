@@ -7,13 +7,16 @@ use std::time::Duration;
 use ash::vk;
 
 use crate::CHILD;
+use crate::program::Program;
 use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 5] = [
+pub(crate) const TESTS: [(&str, Test); 7] = [
     ("transfers", transfers),
+    ("large_transfers", large_transfers),
+    ("compute", compute),
     ("graphics_queue", graphics_queue),
     ("timelines", timelines),
     ("second_process", second_process),
@@ -83,6 +86,52 @@ fn transfer(gpu: &Gpu) -> Result<()> {
         4..7 => [9, 8, 7][at - 4],
         at if at < WORDS / 2 => pattern(at),
         _ => 0xa5a5_a5a5,
+    })
+}
+
+/// Fills and copies for which RADV uses compute programs, of sizes that are no multiple of a group's.
+fn large_transfers() -> Result<()> {
+    const LARGE: usize = (256 << 10) + 33;
+    let gpu = Gpu::new(false)?;
+    let [from, to] = [gpu.buffer(LARGE, None)?, gpu.buffer(LARGE, None)?];
+    from.write((0..LARGE).map(pattern));
+    gpu.execute(|device, commands| {
+        let copy = [vk::BufferCopy { src_offset: 4, dst_offset: 8, size: LARGE as u64 * 4 - 64 }];
+        // SAFETY: the buffers are live and have these sizes.
+        unsafe {
+            device.cmd_fill_buffer(commands, to.buffer, 0, vk::WHOLE_SIZE, 0x5a5a_5a5a);
+            barrier(device, commands);
+            device.cmd_copy_buffer(commands, from.buffer, to.buffer, &copy);
+        }
+    })?;
+    same("a large fill and copy", &to.words(), |at| match at {
+        2.. if at < LARGE - 14 => pattern(at - 1),
+        _ => 0x5a5a_5a5a,
+    })
+}
+
+/// A program that RADV compiles, launched directly and indirectly.
+fn compute() -> Result<()> {
+    const ITEMS: usize = 640;
+    let gpu = Gpu::new(false)?;
+    let [data, sizes] = [gpu.buffer(ITEMS + 64, None)?, gpu.buffer(16, None)?];
+    data.write((0..ITEMS + 64).map(pattern));
+    sizes.write([0, 0, 0, 0, 5, 1, 1]);
+    let program = Program::new(&gpu, &data)?;
+    gpu.execute(|device, commands| {
+        program.bind(device, commands);
+        // SAFETY: the program and the buffers are live, and the launches are within them.
+        unsafe {
+            device.cmd_dispatch(commands, 10, 1, 1);
+            barrier(device, commands);
+            device.cmd_dispatch_indirect(commands, sizes.buffer, 16);
+        }
+    })?;
+    let step = |at: usize, value: u32| value.wrapping_mul(3).wrapping_add(u32::try_from(at).unwrap_or(0));
+    same("two launches", &data.words(), |at| match at {
+        at if at < 320 => step(at, step(at, pattern(at))),
+        at if at < ITEMS => step(at, pattern(at)),
+        at => pattern(at),
     })
 }
 

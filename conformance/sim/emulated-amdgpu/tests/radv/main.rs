@@ -10,6 +10,8 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod program;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../shared/mod.rs"]
 mod shared;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

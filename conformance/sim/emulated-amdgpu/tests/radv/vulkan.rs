@@ -140,7 +140,12 @@ impl Gpu {
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(OPAQUE_MEMORY);
         let info = vk::BufferCreateInfo::default()
             .size(words as u64 * 4)
-            .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
+            .usage(
+                vk::BufferUsageFlags::TRANSFER_SRC
+                    | vk::BufferUsageFlags::TRANSFER_DST
+                    | vk::BufferUsageFlags::STORAGE_BUFFER
+                    | vk::BufferUsageFlags::INDIRECT_BUFFER,
+            )
             .push_next(&mut external);
         // SAFETY: as above.
         let buffer = check("vkCreateBuffer", unsafe { self.device.create_buffer(&info, None) })?;
