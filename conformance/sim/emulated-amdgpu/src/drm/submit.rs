@@ -104,6 +104,7 @@ impl Parts {
             CHUNK_SYNCOBJ_OUT => {
                 for handle in elements::<u32>(chunk)? {
                     self.signals.push((caller.syncobj(handle)?, 0));
+                    say!(2, "CS signals syncobj {handle}");
                 }
             }
             CHUNK_TIMELINE_WAIT => {
@@ -114,6 +115,7 @@ impl Parts {
             CHUNK_TIMELINE_SIGNAL => {
                 for ChunkPoint { handle, point, .. } in elements(chunk)? {
                     self.signals.push((caller.syncobj(handle)?, point));
+                    say!(2, "CS signals syncobj {handle} at {point}");
                 }
             }
             CHUNK_BO_HANDLES => self.objects.extend(objects(caller, &element(chunk)?)?),
@@ -142,6 +144,7 @@ impl Parts {
         let limit = if point.flags & WAIT_FOR_SUBMIT == 0 { None } else { Some(Deadline::after(SUBMIT_LIMIT)) };
         let syncobj = caller.syncobj(point.handle)?;
         let fence = find(caller, &syncobj, point.point, limit)?;
+        say!(2, "CS waits for syncobj {} at {}: {:?}", point.handle, point.point, fence.state());
         if !fence.is_done() {
             self.dependencies.push(fence);
         }

@@ -74,6 +74,7 @@ fn syncobjs(caller: Caller<'_>, handles: u64, count: u32) -> Result<Vec<Arc<Sync
     }
     // SAFETY: the caller of the ioctl passes an array of this many handles.
     let handles: Vec<u32> = unsafe { read_array(handles, count)? };
+    say!(2, "syncobjs {handles:?}");
     handles.into_iter().map(|handle| caller.syncobj(handle)).collect()
 }
 
@@ -177,5 +178,6 @@ pub(super) fn transfer(caller: Caller<'_>, value: &mut SyncobjTransfer) -> Resul
     let limit = std::time::Duration::from_secs(5);
     let limit = (value.flags & WAIT_FOR_SUBMIT != 0).then(|| Deadline::after(limit));
     let fence = find(caller, &from, value.from_point, limit)?;
+    say!(2, "syncobj {} at {} goes to syncobj {} at {}", value.from, value.from_point, value.to, value.to_point);
     to.edit(|payload| payload.set(value.to_point, fence))
 }

@@ -8,12 +8,13 @@ use ash::vk;
 
 use crate::CHILD;
 use crate::program::Program;
+use crate::runtime::Hip;
 use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 7] = [
+pub(crate) const TESTS: [(&str, Test); 9] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -21,6 +22,8 @@ pub(crate) const TESTS: [(&str, Test); 7] = [
     ("timelines", timelines),
     ("second_process", second_process),
     ("draw", draw),
+    ("hip_first", hip_first),
+    ("hip_second", hip_second),
 ];
 
 /// Runs a test's process: its name, then its own arguments.
@@ -243,4 +246,48 @@ fn draw() -> Result<()> {
         (_, Err(error)) if error.contains("DEVICE_LOST") => Ok(()),
         other => Err(format!("two clears by draws: {other:?}")),
     }
+}
+
+/// Debian's HIP.
+pub(crate) fn hip_library() -> Option<std::path::PathBuf> {
+    let folder = std::path::Path::new("/usr/lib/x86_64-linux-gnu");
+    (5..=7).rev().map(|major| folder.join(format!("libamdhip64.so.{major}"))).find(|path| path.exists())
+}
+
+fn hip() -> Result<Hip> {
+    Hip::load(&hip_library().ok_or("HIP is not installed")?)
+}
+
+fn hip_first() -> Result<()> {
+    let hip = hip()?;
+    // The first allocation creates HIP's context on the device.
+    hip.free(hip.malloc(4096)?)?;
+    share_with_hip(&hip, &Gpu::new(false)?)
+}
+
+fn hip_second() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    share_with_hip(&hip()?, &gpu)
+}
+
+/// Both write to memory that RADV has allocated, and see what the other has written.
+fn share_with_hip(hip: &Hip, gpu: &Gpu) -> Result<()> {
+    let (buffer, bytes) = (gpu.buffer(WORDS, None)?, WORDS * 4);
+    let file = gpu.memory_descriptor(&buffer)?;
+    let memory = hip.import(file.as_raw_fd(), bytes as u64)?;
+    let address = hip.map(memory, bytes as u64)?;
+    gpu.execute(|device, commands| {
+        // SAFETY: the buffer is live.
+        unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, 0x0403_0201) };
+    })?;
+    let expected: Vec<u8> = [1, 2, 3, 4].into_iter().cycle().take(bytes).collect();
+    if hip.download(address, bytes)? != expected {
+        return Err("HIP does not see what RADV has written".to_owned());
+    }
+    hip.memset(address, 7, bytes / 2)?;
+    same("what HIP has written", &buffer.words(), |at| if at < WORDS / 2 { 0x0707_0707 } else { 0x0403_0201 })?;
+    let own = hip.malloc(bytes)?;
+    hip.memset(own, 9, bytes)?;
+    same("RADV's memory", &buffer.words()[..1], |_| 0x0707_0707)?;
+    hip.destroy(memory)
 }

@@ -11,6 +11,11 @@
 mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
+// AMD's HIP runtime in the same process.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[allow(dead_code)]
+#[path = "../runtimes/child.rs"]
+mod runtime;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../shared/mod.rs"]
 mod shared;
@@ -44,9 +49,14 @@ fn main() {
         let nothing = Trial::test("no_radv", || Ok(())).with_ignored_flag(true);
         libtest_mimic::run(&arguments, vec![nothing]).exit();
     };
+    let hip = child::hip_library().is_some();
+    if !hip && !arguments.list {
+        eprintln!("SKIPPED: no test ran on HIP and RADV: HIP is not installed (Debian: libamdhip64-5)");
+    }
     let trials = child::TESTS.iter().map(|(name, _)| {
         let manifest = manifest.clone();
-        Trial::test(*name, move || Ok(run(name, &manifest)?))
+        let trial = Trial::test(*name, move || Ok(run(name, &manifest)?));
+        trial.with_ignored_flag(name.starts_with("hip_") && !hip)
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
