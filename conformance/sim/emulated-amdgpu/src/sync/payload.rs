@@ -169,9 +169,9 @@ mod tests {
         payload.add(1, fence(&first));
         let taken = payload.find(1).unwrap();
         payload.add(2, fence(&second));
-        let all = payload.find(0).unwrap();
+        let [all, late] = [0, 1].map(|point| payload.find(point).unwrap());
         first.signal(None);
-        assert_eq!((taken.state(), all.state()), (State::Done(None), State::Pending));
+        assert_eq!([taken, late, all].map(|it| it.state()), [State::Done(None), State::Done(None), State::Pending]);
     }
 
     #[test]
