@@ -31,7 +31,7 @@ mod text;
 mod value;
 mod wave;
 
-pub use decode::{Instruction, decode};
+pub use decode::{Instruction, NO_ROW, decode};
 pub use dispatch::{Dispatch, Launch, Progress};
 pub use memory::{Mapping, Memory};
 
