@@ -8,7 +8,7 @@
 //! same file.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -16,18 +16,19 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
 use crate::abi::{Result, native};
-use crate::drm::Handles;
+use crate::drm::{Handles, Held};
 use crate::faults::Faults;
 use crate::gpu::Gpu;
 use crate::kernel::Kernels;
 use crate::kfd::event::Events;
 use crate::lock;
-use crate::memory::dmabuf::Inode;
+use crate::memory::dmabuf::{Form, Inode};
 use crate::memory::{Memory, Storage};
 use crate::queue::{DOORBELL_BYTES, Queues};
 use crate::report;
 use crate::report::{Counters, say};
 use crate::settings::{Settings, settings};
+use crate::sync::Signals;
 
 #[derive(Debug)]
 pub(crate) struct Emulation {
@@ -42,6 +43,7 @@ pub(crate) struct Emulation {
     pub(crate) registers: Vec<std::sync::Arc<Storage>>,
     pub(crate) events: Events,
     pub(crate) queues: Queues,
+    pub(crate) signals: Arc<Signals>,
     pub(crate) kernels: Kernels,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
@@ -95,17 +97,19 @@ impl Emulation {
         let gpus: Vec<_> = gpus(settings);
         let memory = Memory::new(&gpus)?;
         let doorbells = gpus.iter().map(|_| {
-            let page = memory.new_system(DOORBELL_BYTES)?;
+            let page = memory.new_system(DOORBELL_BYTES, Form::Lavapipe)?;
             // SAFETY: the page is new, has this size, and no other reference exists.
             unsafe { page.address().write_bytes(0xff, native(DOORBELL_BYTES)) };
             Ok(page)
         });
-        let registers = gpus.iter().map(|_| memory.new_system(4096)).collect::<crate::abi::Result<_>>()?;
+        let registers =
+            gpus.iter().map(|_| memory.new_system(4096, Form::Lavapipe)).collect::<crate::abi::Result<_>>()?;
         Ok(Self {
             process: process(),
             registers,
             settings,
             doorbells: doorbells.collect::<crate::abi::Result<_>>()?,
+            signals: Signals::new(memory.keeper()),
             gpus,
             files: Files::default(),
             memory,
@@ -154,8 +158,13 @@ pub(crate) enum Device {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) device: Device,
-    pub(crate) handles: Mutex<Handles>,
+    /// Distinguishes the open files of a process.
+    pub(crate) number: u64,
+    pub(crate) handles: Handles,
 }
+
+/// The number of the next file to be opened.
+static OPENED: AtomicU64 = AtomicU64::new(1);
 
 /// The open files of a process.
 #[derive(Debug, Default)]
@@ -171,7 +180,9 @@ impl Files {
         let name = if device == Device::Kfd { c"emulated-amdgpu-kfd" } else { c"emulated-amdgpu-render" };
         let file = rustix::fs::memfd_create(name, flags)?;
         let status = rustix::fs::fstat(&file)?;
-        self.lock().insert((status.st_dev, status.st_ino), Arc::new(File { device, handles: Mutex::default() }));
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let opened = File { device, number, handles: Handles::default() };
+        self.lock().insert((status.st_dev, status.st_ino), Arc::new(opened));
         Ok(file)
     }
 
@@ -200,9 +211,12 @@ impl Files {
         open.iter().filter(|inode| files.contains_key(inode)).count()
     }
 
-    /// The number of GEM handles of the open files.
-    pub(crate) fn handles(&self) -> usize {
-        let count = |file: &Arc<File>| lock(&file.handles).len();
-        self.lock().values().map(count).sum()
+    /// The numbers of handles of the open files of render nodes.
+    pub(crate) fn held(&self) -> Held {
+        self.lock().values().map(|file| file.handles.held()).fold(Held::default(), |all, file| Held {
+            objects: all.objects + file.objects,
+            contexts: all.contexts + file.contexts,
+            syncobjs: all.syncobjs + file.syncobjs,
+        })
     }
 }

@@ -17,6 +17,12 @@ pub(crate) struct Model {
     /// amdgpu's family number.
     pub(crate) family: u32,
     pub(crate) compute_units: u32,
+    /// The revision by which Mesa tells the chips of a family apart.
+    pub(crate) external_revision: u32,
+    /// Version of the graphics and compute engine: major, minor, revision.
+    pub(crate) engine_version: [u8; 3],
+    /// It has rings for graphics.
+    pub(crate) graphics: bool,
 }
 
 const MODELS: &[Model] = &[
@@ -27,6 +33,9 @@ const MODELS: &[Model] = &[
         family_name: "vega10",
         family: 141,
         compute_units: 4,
+        external_revision: 0x1,
+        engine_version: [9, 0, 1],
+        graphics: true,
     },
     Model {
         name: "gfx906",
@@ -35,6 +44,9 @@ const MODELS: &[Model] = &[
         family_name: "vega20",
         family: 141,
         compute_units: 4,
+        external_revision: 0x2a,
+        engine_version: [9, 4, 0],
+        graphics: true,
     },
     Model {
         name: "gfx908",
@@ -43,6 +55,9 @@ const MODELS: &[Model] = &[
         family_name: "arcturus",
         family: 141,
         compute_units: 4,
+        external_revision: 0x33,
+        engine_version: [9, 4, 1],
+        graphics: false,
     },
 ];
 

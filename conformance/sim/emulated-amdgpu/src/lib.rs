@@ -1,24 +1,26 @@
-//! An emulated amdgpu kernel driver for AMD's unmodified user-space runtime.
+//! An emulated amdgpu kernel driver for AMD's unmodified HIP runtimes and Mesa's unmodified Vulkan driver RADV.
 //!
-//! `LD_PRELOAD` loads this library before libamdhip64, ROCR, the thunk and libdrm. It implements the kernel interfaces
-//! that they use: `/dev/kfd`, the render nodes, the topology below `/sys`, buffer objects, events and queues. A thread
-//! per queue executes the packets of copies, fills and signals; the runtime's own kernels are executed by name. The
-//! same file is a Vulkan layer, `VK_LAYER_gpu_interop_emulated_amdgpu`, which sets the PCI address of a Vulkan device
-//! to that of an emulated GPU. [`settings`] lists the environment variables, [`faults`] the injected faults, [`report`]
-//! the report at exit.
+//! `LD_PRELOAD` loads this library before libamdhip64, ROCR, the thunk, libdrm and RADV. It implements the kernel
+//! interfaces that they use: `/dev/kfd`, the render nodes with their submissions and syncobjs, the topology below `/sys`,
+//! buffer objects, events and queues. A thread per queue executes the packets; an interpreter executes the instructions
+//! of kernels and of compute programs. The same file is a Vulkan layer, `VK_LAYER_gpu_interop_emulated_amdgpu`, which
+//! sets the PCI address of a Vulkan device to that of an emulated GPU. [`settings`] lists the environment variables,
+//! [`faults`] the injected faults, [`report`] the report at exit.
 //!
 //! | modules | topic |
 //! |---|---|
-//! | `interpose`, `sysfs` | functions of libc defined before libc's, and the files below `/sys` |
+//! | `interpose`, `sysfs` | functions of libc defined before libc's, and the files below `/sys` and `/dev/dri` |
 //! | `kfd`, `drm` | calls of the kernel driver: ioctls of `/dev/kfd` and of the render nodes |
 //! | `memory` | buffer objects, address spaces, and accesses by GPU addresses |
-//! | `queue` | hardware queues, and their AQL and SDMA packets |
-//! | `kernel` | kernels, executed by name |
+//! | `queue` | hardware queues with their AQL and SDMA packets, rings with their PM4 and SDMA packets |
+//! | `sync` | fences, syncobjs and sync files, also between processes |
+//! | `kernel` | kernels and compute programs |
 //! | `abi` | structures and numbers of the kernel driver and of the packets |
 //! | `vulkan` | the Vulkan layer |
 //!
-//! Limits: dma-bufs are memfds. Caches, page tables below the granularity of a buffer, timing and the instruction set
-//! are not emulated. A process that opens no device of the driver is not affected.
+//! Limits: dma-bufs and syncobjs are memfds, and sync files are pipes. Submissions that share memory are not ordered by
+//! the memory. Draws, caches, page tables below the granularity of a buffer, and timing are not emulated. A process that
+//! opens no device of the driver is not affected.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -34,6 +36,7 @@ mod memory;
 mod queue;
 pub mod report;
 pub mod settings;
+mod sync;
 mod sysfs;
 mod vulkan;
 

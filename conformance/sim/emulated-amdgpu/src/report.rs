@@ -31,6 +31,8 @@ struct Left {
     /// Bytes, by GPU.
     vram: Vec<u64>,
     gem_handles: usize,
+    contexts: usize,
+    syncobjs: usize,
     queues: usize,
     events: usize,
     /// Descriptors of the devices.
@@ -64,6 +66,7 @@ fn left(emulation: &Emulation) -> Left {
     drop(buffers);
     // Removes closed files and their handles.
     let descriptors = emulation.files.collect();
+    let held = emulation.files.held();
     Left {
         buffer_objects,
         mapped_buffer_objects,
@@ -72,7 +75,9 @@ fn left(emulation: &Emulation) -> Left {
         vram: emulation.gpus.iter().map(|gpu| emulation.memory.vram_used(gpu.index)).collect(),
         queues: emulation.queues.len(),
         events: emulation.events.len(),
-        gem_handles: emulation.files.handles(),
+        gem_handles: held.objects,
+        contexts: held.contexts,
+        syncobjs: held.syncobjs,
         descriptors,
     }
 }

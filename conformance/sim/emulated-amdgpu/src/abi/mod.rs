@@ -3,6 +3,7 @@
 pub(crate) mod aql;
 pub(crate) mod drm;
 pub(crate) mod kfd;
+pub(crate) mod pm4;
 pub(crate) mod sdma;
 
 use std::ffi::c_void;
@@ -104,6 +105,32 @@ pub(crate) unsafe fn edit<T: Plain, R>(
     // SAFETY: as above, in the other direction.
     unsafe { std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), argument.cast::<u8>(), size) };
     result
+}
+
+/// The bytes of a value.
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: the value has this many bytes, all initialised, because it has no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// The value with these bytes; missing ones are 0.
+pub(crate) fn from_bytes<T: Plain>(bytes: &[u8]) -> T {
+    let mut value = T::default();
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: `length` bytes are within both; any bytes are a valid `T`.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast::<u8>(), length) };
+    value
+}
+
+/// Reads an array at an address of this process.
+///
+/// # Safety
+///
+/// `address` refers to `count` readable values.
+pub(crate) unsafe fn read_array<T: Plain>(address: u64, count: u32) -> Result<Vec<T>> {
+    let size = u64::try_from(size_of::<T>()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the caller's promise.
+    (0..u64::from(count)).map(|index| unsafe { read_user(address.wrapping_add(index * size)) }).collect()
 }
 
 /// Converts a 64-bit number to this platform's `usize`, which has the same size.

@@ -1,24 +1,35 @@
-//! Ioctls of the render nodes: their handles of buffer objects, and the properties of a GPU as amdgpu reports them.
+//! Ioctls of the render nodes: buffer objects, contexts and their submissions, syncobjs, and the properties of a GPU as
+//! amdgpu reports them.
 
+mod context;
 mod gem;
+mod info;
+mod submit;
+mod syncobj;
+mod table;
+#[cfg(test)]
+mod tests;
+mod wait;
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use rustix::fd::{BorrowedFd, IntoRawFd as _, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::abi::drm::{
-    Client, GetCap, INFO_ACCEL_WORKING, INFO_DEV_INFO, INFO_GTT_USAGE, INFO_HW_IP_COUNT, INFO_HW_IP_INFO, INFO_MEMORY,
-    INFO_READ_MMR_REG, INFO_TIMESTAMP, INFO_VRAM_GTT, INFO_VRAM_USAGE, Info, Version,
+    CAP_MONOTONIC_TIMESTAMPS, CAP_PRIME, CAP_SYNCOBJ, CAP_SYNCOBJ_TIMELINE, Client, GetCap, Version, VmOperation,
 };
 use crate::abi::{Result, drm as number, edit, request_number, write_user};
+use crate::drm::context::Context;
+pub(crate) use crate::drm::info::{GB_ADDR_CONFIG, RENDER_BACKENDS};
+use crate::drm::table::Table;
 use crate::emulation::{Emulation, File};
-use crate::gpu;
 use crate::gpu::Gpu;
 use crate::lock;
 use crate::memory::Storage;
-use crate::report::say;
+use crate::sync::Syncobj;
 
 /// Executes an ioctl of a GPU's render node.
 ///
@@ -55,7 +66,7 @@ unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> R
         number::VERSION => call!(version),
         number::GET_CLIENT => call!(client),
         number::GET_CAP => call!(capability),
-        number::INFO => call!(info),
+        number::INFO => call!(info::info),
         number::GEM_CREATE => call!(gem::create),
         number::GEM_USERPTR => call!(gem::userptr),
         number::GEM_CLOSE => call!(gem::close),
@@ -66,6 +77,26 @@ unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> R
         number::GEM_OP => call!(gem::operation),
         number::PRIME_FD_TO_HANDLE => call!(gem::import),
         number::PRIME_HANDLE_TO_FD => call!(gem::export),
+        number::CTX => call!(context::operation),
+        number::BO_LIST => call!(submit::list),
+        number::CS => call!(submit::submit),
+        number::WAIT_CS => call!(wait::submission),
+        number::WAIT_FENCES => call!(wait::fences),
+        number::FENCE_TO_HANDLE => call!(wait::to_handle),
+        number::VM => call!(vm),
+        // For the owner of the display only.
+        number::SCHED => Err(Errno::ACCESS),
+        number::SYNCOBJ_CREATE => call!(syncobj::create),
+        number::SYNCOBJ_DESTROY => call!(syncobj::destroy),
+        number::SYNCOBJ_HANDLE_TO_FD => call!(syncobj::export),
+        number::SYNCOBJ_FD_TO_HANDLE => call!(syncobj::import),
+        number::SYNCOBJ_WAIT => call!(syncobj::wait),
+        number::SYNCOBJ_RESET => call!(syncobj::reset),
+        number::SYNCOBJ_SIGNAL => call!(syncobj::signal),
+        number::SYNCOBJ_TIMELINE_WAIT => call!(syncobj::timeline_wait),
+        number::SYNCOBJ_QUERY => call!(syncobj::query),
+        number::SYNCOBJ_TRANSFER => call!(syncobj::transfer),
+        number::SYNCOBJ_TIMELINE_SIGNAL => call!(syncobj::timeline_signal),
         _ => Err(Errno::NOTTY),
     }
 }
@@ -91,9 +122,22 @@ fn client(_: Caller<'_>, value: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// PRIME: import and export. Synchronisation objects: none.
 fn capability(_: Caller<'_>, value: &mut GetCap) -> Result<()> {
-    value.value = if value.capability == 5 { 3 } else { 0 };
+    value.value = match value.capability {
+        // Import and export.
+        CAP_PRIME => 3,
+        CAP_MONOTONIC_TIMESTAMPS | CAP_SYNCOBJ | CAP_SYNCOBJ_TIMELINE => 1,
+        _ => 0,
+    };
+    Ok(())
+}
+
+/// Reserves or frees a number of the hardware for the address space, which has no effect here.
+fn vm(_: Caller<'_>, value: &mut VmOperation) -> Result<()> {
+    if !(1..=2).contains(&value.operation) {
+        return Err(Errno::INVAL);
+    }
+    (value.operation, value.flags) = (0, 0);
     Ok(())
 }
 
@@ -106,120 +150,73 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    fn with_handles<R>(self, function: impl FnOnce(&mut Handles) -> R) -> R {
-        function(&mut lock(&self.file.handles))
+    fn object(self, handle: u32) -> Result<Arc<Storage>> {
+        lock(&self.file.handles.objects).get(handle).map(Arc::clone).ok_or(Errno::NOENT)
     }
 
-    fn object(self, handle: u32) -> Result<Arc<Storage>> {
-        self.with_handles(|handles| handles.get(handle))
+    /// The handle of an object: the existing one, or a new one.
+    fn handle_of(self, storage: Arc<Storage>) -> Result<u32> {
+        let mut objects = lock(&self.file.handles.objects);
+        match objects.find(|known| Arc::ptr_eq(known, &storage)) {
+            Some(handle) => Ok(handle),
+            None => objects.insert(storage),
+        }
     }
+
+    fn context(self, id: u32) -> Result<Arc<Context>> {
+        lock(&self.file.handles.contexts).get(id).map(Arc::clone).ok_or(Errno::INVAL)
+    }
+
+    fn syncobj(self, handle: u32) -> Result<Arc<Syncobj>> {
+        lock(&self.file.handles.syncobjs).get(handle).map(Arc::clone).ok_or(Errno::NOENT)
+    }
+
+    fn new_syncobj(self, syncobj: Arc<Syncobj>) -> Result<u32> {
+        lock(&self.file.handles.syncobjs).insert(syncobj)
+    }
+}
+
+/// A descriptor that an ioctl returns.
+fn returned(file: OwnedFd, flags: u32) -> Result<i32> {
+    if flags & OFlags::CLOEXEC.bits() == 0 {
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+    }
+    Ok(file.into_raw_fd())
+}
+
+/// A descriptor that the application passes.
+fn passed<'a>(number: i32) -> Result<BorrowedFd<'a>> {
+    if number < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is used during this call only; if it is closed, its uses fail.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
 /// The handles of an open file.
 #[derive(Debug, Default)]
-pub(crate) struct Handles(BTreeMap<u32, Arc<Storage>>);
+pub(crate) struct Handles {
+    objects: Mutex<Table<Arc<Storage>>>,
+    contexts: Mutex<Table<Arc<Context>>>,
+    syncobjs: Mutex<Table<Arc<Syncobj>>>,
+    /// Lists of objects for submissions.
+    lists: Mutex<Table<Vec<Arc<Storage>>>>,
+}
+
+/// Numbers of handles, for reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    pub(crate) objects: usize,
+    pub(crate) contexts: usize,
+    pub(crate) syncobjs: usize,
+}
 
 impl Handles {
-    /// The handle of an object: the existing one, or a new one.
-    fn of(&mut self, storage: Arc<Storage>) -> Result<u32> {
-        if let Some((handle, _)) = self.0.iter().find(|(_, known)| Arc::ptr_eq(known, &storage)) {
-            return Ok(*handle);
+    pub(crate) fn held(&self) -> Held {
+        Held {
+            objects: lock(&self.objects).len(),
+            contexts: lock(&self.contexts).len(),
+            syncobjs: lock(&self.syncobjs).len(),
         }
-        let handle = (1..).find(|handle| !self.0.contains_key(handle)).ok_or(Errno::NOMEM)?;
-        self.0.insert(handle, storage);
-        Ok(handle)
     }
-
-    fn get(&self, handle: u32) -> Result<Arc<Storage>> {
-        self.0.get(&handle).map(Arc::clone).ok_or(Errno::NOENT)
-    }
-
-    /// Takes an object's handle away from it.
-    fn remove(&mut self, handle: u32) -> Option<Arc<Storage>> {
-        self.0.remove(&handle)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-const GTT: u64 = 4 << 30;
-
-/// Writes the result of a query, up to the size of the caller's buffer.
-fn info(caller: Caller<'_>, value: &mut Info) -> Result<()> {
-    let answer = answer(caller, value.query, value.rest)?;
-    let room = usize::try_from(value.return_size).map_err(|_| Errno::INVAL)?;
-    let bytes = answer.iter().copied().chain(std::iter::repeat(0));
-    for (at, byte) in (value.return_pointer..).zip(bytes).take(room) {
-        // SAFETY: the caller of the ioctl passes a buffer of the stated size.
-        unsafe { write_user(at, byte)? };
-    }
-    Ok(())
-}
-
-fn answer(caller: Caller<'_>, query: u32, detail: [u32; 4]) -> Result<Vec<u8>> {
-    let Caller { emulation, gpu, .. } = caller;
-    let used = emulation.memory.vram_used(gpu.index);
-    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let visible = if gpu.large_bar { gpu.vram } else { 0 };
-    Ok(match query {
-        INFO_ACCEL_WORKING => vec![1, 0, 0, 0],
-        // Rings for graphics, compute and copies; none for anything else.
-        INFO_HW_IP_INFO if detail[0] < 3 => engine_info(detail[0]),
-        INFO_HW_IP_COUNT => vec![u8::from(detail[0] < 3), 0, 0, 0],
-        INFO_TIMESTAMP => words(&[gpu::gpu_clock()]),
-        INFO_VRAM_USAGE => words(&[used]),
-        INFO_GTT_USAGE => words(&[0]),
-        INFO_VRAM_GTT => words(&[gpu.vram, visible, GTT]),
-        INFO_MEMORY => {
-            let vram = [gpu.vram, gpu.vram, used, gpu.vram];
-            let visible_vram = [visible, visible, used.min(visible), visible];
-            words(&[vram, visible_vram, [GTT, GTT, 0, GTT]].concat())
-        }
-        INFO_READ_MMR_REG => Vec::new(),
-        INFO_DEV_INFO => device_info(gpu),
-        other => {
-            say!(1, "AMDGPU_INFO: unknown query {other:#x}");
-            return Err(Errno::INVAL);
-        }
-    })
-}
-
-/// `drm_amdgpu_info_hw_ip` of an engine: its version, alignments of commands, and its rings.
-fn engine_info(kind: u32) -> Vec<u8> {
-    let (major, minor) = if kind == 2 { (4, 0) } else { (9, 0) };
-    [major, minor, 0, 0, 32, 32, 1, 0].into_iter().flat_map(u32::to_le_bytes).collect()
-}
-
-/// The first part of `drm_amdgpu_info_device`; the rest is 0.
-fn device_info(gpu: &Gpu) -> Vec<u8> {
-    let units = gpu.model.compute_units;
-    let kilohertz = u32::try_from(gpu::GPU_HERTZ / 1000).unwrap_or(0);
-    let mut bytes: Vec<u8> = [
-        gpu.model.pci_device,
-        // Chip revision, external revision and PCI revision.
-        1,
-        2,
-        0xc1,
-        gpu.model.family,
-        // Shader engines, arrays of each, the counter's frequency.
-        units,
-        1,
-        kilohertz,
-    ]
-    .into_iter()
-    .flat_map(u32::to_le_bytes)
-    .collect();
-    // Highest clocks of the engine and of the memory, in kHz; number of compute units.
-    bytes.extend(1_500_000_u64.to_le_bytes());
-    bytes.extend(945_000_u64.to_le_bytes());
-    bytes.extend(units.to_le_bytes());
-    bytes.resize(144, 0);
-    // Range of virtual addresses, their alignment, the size of a fragment of page tables, the granularity of GART
-    // pages.
-    bytes.extend((2_u64 << 20).to_le_bytes());
-    bytes.extend((1_u64 << 47).to_le_bytes());
-    bytes.extend([4096, 2 << 20, 4096].into_iter().flat_map(u32::to_le_bytes));
-    bytes
 }

@@ -1,10 +1,11 @@
-//! `ioctl` and `mmap` of the devices. `mmap` maps doorbells, registers, and buffer objects by the offset that their
+//! `ioctl` and `mmap` of the devices, and `lseek` of dma-bufs, which returns their size. `mmap` maps doorbells, registers, and buffer objects by the offset that their
 //! allocation returned.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::Arc;
 
 use libc::{off_t, size_t};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -12,7 +13,7 @@ use crate::abi::kfd::{MMAP_GPU_MASK, MMAP_GPU_SHIFT, MMAP_TYPE_DOORBELL, MMAP_TY
 use crate::abi::{Result, request_type};
 use crate::emulation::{Device, Emulation, File};
 use crate::interpose::interpose;
-use crate::memory::Storage;
+use crate::memory::{Storage, dmabuf};
 use crate::{drm, emulation, kfd};
 
 interpose! {
@@ -83,5 +84,18 @@ interpose! {
             // SAFETY: the caller passes what `mmap` demands.
             unsafe { storage.map_for_application(address, length, protection, flags, within) }
         }))
+    }
+}
+
+interpose! {
+    lseek, lseek64: fn(descriptor: c_int, offset: off_t, origin: c_int) -> off_t, -1; {
+        if origin != libc::SEEK_END || descriptor < 0 || !emulation::inherited() {
+            return None;
+        }
+        // SAFETY: it is used during this call only; if it is closed, its uses fail.
+        let size = dmabuf::exported_size(unsafe { BorrowedFd::borrow_raw(descriptor) })?;
+        // As in the kernel: the size of a dma-buf is its only position from the end.
+        let size = off_t::try_from(size).map_err(|_| Errno::OVERFLOW);
+        Some(if offset == 0 { size } else { Err(Errno::INVAL) })
     }
 }

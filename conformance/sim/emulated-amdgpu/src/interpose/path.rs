@@ -56,6 +56,7 @@ unsafe fn open_emulated(path: *const c_char, flags: c_int) -> Option<Result<Owne
             // A folder's descriptor has no use here: `opendir` reads folders.
             Node::Folder => Err(Errno::ISDIR),
             Node::Link(_) => Err(Errno::LOOP),
+            Node::Device(device) => open_device(device, close_on_exec),
         },
     })
 }
@@ -176,7 +177,9 @@ interpose! {
         let real = match unsafe { look_up_path(path, true) } {
             Path::Found(found) => found.path,
             Path::Missing => return Some(Err(Errno::NOENT)),
-            Path::Other | Path::Device(_) => return None,
+            // SAFETY: as above. A device's name has no links.
+            Path::Device(_) => String::from_utf8_lossy(unsafe { bytes(path) }?).into_owned(),
+            Path::Other => return None,
         };
         let room = libc::PATH_MAX as usize;
         // SAFETY: `malloc` is asked for as many bytes as a resolved path may have.
@@ -227,6 +230,7 @@ unsafe fn of_path(path: *const c_char, follow: bool) -> Option<Result<Status>> {
             Node::Folder => (libc::S_IFDIR | 0o755, 0),
             Node::File(_) => (libc::S_IFREG | 0o444, 4096),
             Node::Link(target) => (libc::S_IFLNK | 0o777, i64::try_from(target.len()).unwrap_or(0)),
+            Node::Device(device) => return Some(Ok(of_device(device))),
         },
     };
     Some(Ok(Status { mode, device: (0, 0), size }))
@@ -371,6 +375,7 @@ interpose! {
                     Node::Folder => (name, libc::DT_DIR),
                     Node::File(_) => (name, libc::DT_REG),
                     Node::Link(_) => (name, libc::DT_LNK),
+                    Node::Device(_) => (name, libc::DT_CHR),
                 });
                 let own = [".", ".."].map(|name| (name.to_owned(), libc::DT_DIR));
                 let entries =

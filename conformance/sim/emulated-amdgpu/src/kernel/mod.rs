@@ -5,6 +5,7 @@
 //! (`interpose`); ROCR's own kernels, which it builds without symbols, are recognised by their arguments.
 
 mod blit;
+pub(crate) mod shader;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -79,11 +80,11 @@ fn execute(
 ) -> Result<()> {
     let memory = &emulation.memory;
     let mut program = gfx9::Dispatch::new(prepare(emulation, queue, packet, dispatch, descriptor)?)
-        .map_err(|stop| stopped(queue, stop))?;
+        .map_err(|stop| stopped(queue.gpu, stop))?;
     queue.wait_until(|| {
         loop {
             let progress = memory.with_space(queue.gpu, dispatch.kernel, |space| Ok(program.run(space, SLICE)))?;
-            match progress.map_err(|stop| stopped(queue, stop))? {
+            match progress.map_err(|stop| stopped(queue.gpu, stop))? {
                 Progress::Done => return Ok(true),
                 Progress::Asleep => return Ok(false),
                 Progress::More if queue.ended() => return Err(Stop::Destroyed),
@@ -95,10 +96,10 @@ fn execute(
     Ok(())
 }
 
-fn stopped(queue: &Queue, stop: gfx9::Stop) -> Stop {
+fn stopped(gpu: usize, stop: gfx9::Stop) -> Stop {
     match stop {
         gfx9::Stop::PageFault { address, read_only } => {
-            Stop::PageFault(crate::memory::PageFault { gpu: queue.gpu, address, read_only })
+            Stop::PageFault(crate::memory::PageFault { gpu, address, read_only })
         }
         other => Stop::Invalid(other.to_string()),
     }

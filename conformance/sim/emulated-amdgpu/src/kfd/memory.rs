@@ -10,10 +10,11 @@ use crate::abi::kfd::{
     FLAG_VRAM, FLAG_WRITABLE, FreeMemory, ImportDmabuf, MMAP_GPU_SHIFT, MMAP_TYPE_DOORBELL, MMAP_TYPE_REGISTERS,
     MMAP_TYPE_SHIFT, MapMemory,
 };
-use crate::abi::{Result, read_user};
+use crate::abi::{Result, read_user, write_user};
 use crate::emulation::Emulation;
 use crate::gpu::Gpu;
-use crate::memory::{Buffer, Owner, Span};
+use crate::memory::dmabuf::Form;
+use crate::memory::{Backing, Buffer, Owner, Span};
 use crate::report::say;
 
 pub(super) fn available(emulation: &Emulation, value: &mut AvailableMemory) -> Result<()> {
@@ -47,9 +48,9 @@ pub(super) fn allocate(emulation: &Emulation, value: &mut AllocMemory) -> Result
         let page = emulation.registers.get(gpu.index).ok_or(Errno::INVAL)?;
         (Arc::clone(page), Some(page_offset(MMAP_TYPE_REGISTERS, gpu)))
     } else if value.flags & FLAG_VRAM != 0 {
-        (memory.new_vram(gpu, value.size, &emulation.faults)?, None)
+        (memory.new_vram(gpu, value.size, Form::Lavapipe, &emulation.faults)?, None)
     } else if value.flags & FLAG_GTT != 0 {
-        (memory.new_system(value.size)?, None)
+        (memory.new_system(value.size, Form::Lavapipe)?, None)
     } else {
         return Err(Errno::INVAL);
     };
@@ -106,7 +107,8 @@ pub(super) fn map(emulation: &Emulation, value: &mut MapMemory) -> Result<()> {
         if !buffer.mapped.contains(&gpu.index) {
             let length = buffer.storage.size().next_multiple_of(4096);
             let storage = Arc::clone(&buffer.storage);
-            let span = Span { length, storage, offset: 0, writable: buffer.writable, owner: Owner::Kfd };
+            let backing = Backing::Object { storage, offset: 0 };
+            let span = Span { length, backing, writable: buffer.writable, owner: Owner::Kfd };
             emulation.memory.map(gpu.index, buffer.address, span)?;
             buffer.mapped.push(gpu.index);
         }
@@ -141,7 +143,17 @@ pub(super) fn dmabuf_info(emulation: &Emulation, value: &mut DmabufInfo) -> Resu
     let first = emulation.gpus.first().ok_or(Errno::INVAL)?;
     let storage = emulation.memory.import(first.index, descriptor(value.dmabuf_fd)?)?;
     let owner = storage.gpu().and_then(|index| emulation.gpus.get(index));
-    (value.size, value.metadata_size) = (storage.size(), 0);
+    let metadata = storage.metadata();
+    let set = u32::try_from(metadata.bytes).map_err(|_| Errno::INVAL)?;
+    let room = std::mem::replace(&mut value.metadata_size, set);
+    if value.metadata != 0 && room >= set {
+        let words = metadata.data.as_flattened().iter().copied().take(set.div_ceil(4) as usize);
+        for (at, word) in (value.metadata..).step_by(4).zip(words) {
+            // SAFETY: the caller of the ioctl passes a buffer of `room` bytes, whole words.
+            unsafe { write_user(at, word)? };
+        }
+    }
+    value.size = storage.size();
     value.gpu_id = owner.unwrap_or(first).id();
     value.flags = if owner.is_some() { FLAG_VRAM } else { FLAG_GTT };
     Ok(())

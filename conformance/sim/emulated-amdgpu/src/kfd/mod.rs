@@ -16,6 +16,7 @@ use crate::abi::kfd::{
     SetCuMask, TileConfig, UpdateQueue, XnackMode,
 };
 use crate::abi::{Result, edit, kfd as number, request_number, write_user};
+use crate::drm::GB_ADDR_CONFIG;
 use crate::emulation::{Device, Emulation};
 use crate::kfd::memory::doorbell_offset;
 use crate::memory::PageFault;
@@ -114,7 +115,7 @@ fn apertures(emulation: &Emulation, value: &mut GetApertures) -> Result<()> {
 fn tile_config(emulation: &Emulation, value: &mut TileConfig) -> Result<()> {
     emulation.gpu(value.gpu_id)?;
     (value.tile_configs, value.macro_tile_configs) = (0, 0);
-    (value.gb_addr_config, value.banks, value.ranks) = (0x2a11_4042, 1, 1);
+    (value.gb_addr_config, value.banks, value.ranks) = (GB_ADDR_CONFIG, 1, 1);
     Ok(())
 }
 

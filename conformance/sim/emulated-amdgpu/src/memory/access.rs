@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::Memory;
 use super::space::{Access, PageFault, Space};
+use super::{Memory, Storage};
 
 type Result<T> = std::result::Result<T, PageFault>;
 
@@ -47,6 +47,34 @@ impl Memory {
 
     pub(crate) fn read_u64(&self, gpu: usize, address: u64) -> Result<u64> {
         self.read(gpu, address).map(u64::from_le_bytes)
+    }
+
+    /// Reads words of commands.
+    pub(crate) fn read_words(&self, gpu: usize, address: u64, count: u32) -> Result<Vec<u32>> {
+        let mut bytes = vec![0_u8; count as usize * 4];
+        self.with_space(gpu, address, |space| {
+            space.visit(gpu, address, u64::from(count) * 4, Access::Read, |from, offset, length| {
+                let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+                if let Some(to) = offset.checked_add(length).and_then(|end| bytes.get_mut(offset..end)) {
+                    // SAFETY: the space returns `length` readable bytes, and `to` has as many.
+                    unsafe { std::ptr::copy(from, to.as_mut_ptr(), length) };
+                }
+            })
+        })?;
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
+        Ok(bytes.chunks_exact(4).map(word).collect())
+    }
+
+    /// Writes an aligned 64-bit word of an object, for the CPU to read. Without effect outside the object.
+    pub(crate) fn write_object(&self, object: &Storage, offset: u64, value: u64) {
+        // Objects do not move meanwhile.
+        let _spaces = self.spaces();
+        let within = offset.checked_add(8).is_some_and(|end| end <= object.size()) && offset.is_multiple_of(8);
+        if let Some(offset) = usize::try_from(offset).ok().filter(|_| within) {
+            let word = object.address().wrapping_add(offset).cast::<u64>();
+            // SAFETY: the word is within the object, aligned, and accessed atomically here.
+            unsafe { AtomicU64::from_ptr(word) }.store(value, Ordering::SeqCst);
+        }
     }
 
     /// Eight words, the first read with acquire ordering: an AQL packet.
@@ -191,7 +219,8 @@ impl Memory {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Owner, Span};
+    use super::super::dmabuf::Form;
+    use super::super::{Backing, Owner, Span};
     use super::*;
     use crate::gpu::{Gpu, Model};
 
@@ -200,13 +229,8 @@ mod tests {
         let gpu = Gpu { index: 0, model: Model::named("gfx906").unwrap(), address, vram: 1 << 30, large_bar: true };
         let memory = Memory::new(&[gpu]).unwrap();
         for (start, length) in [(0x10000, 0x1000), (0x11000, 0x1000), (0x12000, 0x2000)] {
-            let span = Span {
-                length,
-                storage: memory.new_system(length).unwrap(),
-                offset: 0,
-                writable: true,
-                owner: Owner::Kfd,
-            };
+            let backing = Backing::Object { storage: memory.new_system(length, Form::Lavapipe).unwrap(), offset: 0 };
+            let span = Span { length, backing, writable: true, owner: Owner::Kfd };
             memory.map(0, start, span).unwrap();
         }
         memory
@@ -236,15 +260,10 @@ mod tests {
     fn exported_memory_keeps_its_bytes_and_is_recognised() {
         use rustix::fd::AsFd as _;
         let memory = memory();
-        let storage = memory.new_system(8192).unwrap();
+        let storage = memory.new_system(8192, Form::Lavapipe).unwrap();
         let length = storage.size();
-        memory
-            .map(
-                0,
-                0x80000,
-                Span { length, storage: Arc::clone(&storage), offset: 0, writable: true, owner: Owner::Kfd },
-            )
-            .unwrap();
+        let backing = Backing::Object { storage: Arc::clone(&storage), offset: 0 };
+        memory.map(0, 0x80000, Span { length, backing, writable: true, owner: Owner::Kfd }).unwrap();
         memory.fill(0, 0x80000, 8192, &[5, 6]).unwrap();
         let file = memory.export(&storage).unwrap();
         let mut bytes = [0; 4];

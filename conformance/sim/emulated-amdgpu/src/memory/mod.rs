@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod dmabuf;
+mod keeper;
 mod pool;
 mod space;
 mod storage;
@@ -17,9 +18,11 @@ use crate::abi::Result;
 use crate::faults::Faults;
 use crate::gpu::Gpu;
 use crate::lock;
-use crate::memory::dmabuf::Inode;
+use crate::memory::dmabuf::{Form, Inode};
+pub(crate) use crate::memory::keeper::{Keeper, Kept};
 use crate::memory::pool::Pool;
-pub(crate) use crate::memory::space::{Access, Owner, PageFault, Space, Span};
+pub(crate) use crate::memory::pool::high_descriptor;
+pub(crate) use crate::memory::space::{Access, Backing, Owner, PageFault, Space, Span};
 pub(crate) use crate::memory::storage::Storage;
 use crate::memory::storage::VramShare;
 
@@ -29,7 +32,8 @@ pub(crate) struct Memory {
     pool: Arc<Pool>,
     /// Video memory in use, by GPU.
     vram: Vec<Arc<AtomicU64>>,
-    /// Locked for reading during accesses, so that no memory is freed during an access. Packets do not wait while it is
+    /// One per GPU, shared by KFD and all open files of the render node: libdrm has one device for all libraries of a
+    /// process, KFD uses its file, and addresses of KFD and of Mesa do not overlap. Locked for reading during accesses, so that no memory is freed during an access. Packets do not wait while it is
     /// held.
     spaces: RwLock<Vec<Space>>,
     buffers: Mutex<Buffers>,
@@ -45,6 +49,11 @@ impl Memory {
             buffers: Mutex::default(),
             exports: Mutex::default(),
         })
+    }
+
+    /// The files that this process has open without descriptors.
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        self.pool.keeper()
     }
 
     fn spaces(&self) -> RwLockReadGuard<'_, Vec<Space>> {
@@ -69,18 +78,18 @@ impl Memory {
     }
 
     /// Allocates video memory of a GPU.
-    pub(crate) fn new_vram(&self, gpu: &Gpu, size: u64, faults: &Faults) -> Result<Arc<Storage>> {
+    pub(crate) fn new_vram(&self, gpu: &Gpu, size: u64, form: Form, faults: &Faults) -> Result<Arc<Storage>> {
         let used = self.vram.get(gpu.index).ok_or(Errno::INVAL)?;
         if faults.from("vram-full").is_some() {
             return Err(Errno::NOMEM);
         }
         let share = VramShare::take(used, size, gpu.vram)?;
-        Storage::new(&self.pool, size, Some((gpu.index, share)))
+        Storage::new(&self.pool, size, Some((gpu.index, share)), form)
     }
 
     /// Allocates system memory.
-    pub(crate) fn new_system(&self, size: u64) -> Result<Arc<Storage>> {
-        Storage::new(&self.pool, size, None)
+    pub(crate) fn new_system(&self, size: u64, form: Form) -> Result<Arc<Storage>> {
+        Storage::new(&self.pool, size, None, form)
     }
 
     /// Uses memory of the application.
@@ -94,7 +103,7 @@ impl Memory {
         if let Some(own) = self.exports().get(&found.inode).and_then(Weak::upgrade) {
             return Ok(own);
         }
-        Storage::imported(&self.pool, found.size, file, found.offset, gpu)
+        Storage::imported(&self.pool, file, &found, gpu)
     }
 
     /// Exports an object as a dma-buf.
@@ -118,15 +127,20 @@ impl Memory {
         self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.unmap(start)
     }
 
+    /// As [`unmap`](Self::unmap), if the mapping is one of this object by this owner.
+    pub(crate) fn unmap_of(&self, gpu: usize, start: u64, owner: Owner, object: Option<&Arc<Storage>>) -> Result<Span> {
+        self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.unmap_of(start, owner, object)
+    }
+
     pub(crate) fn clear(&self, gpu: usize, start: u64, length: u64) -> Result<()> {
         self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.clear(start, length);
         Ok(())
     }
 
-    /// Ends all mappings of an object made by its GEM handle.
-    pub(crate) fn unmap_object(&self, gpu: usize, storage: &Arc<Storage>) {
+    /// Ends all mappings of an object made by its GEM handle of an open file.
+    pub(crate) fn unmap_object(&self, gpu: usize, file: u64, storage: &Arc<Storage>) {
         if let Some(space) = self.spaces_mut().get_mut(gpu) {
-            space.unmap_object(storage);
+            space.unmap_object(file, storage);
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::abi::Result;
 use crate::lock;
-use crate::memory::Storage;
+use crate::memory::{Keeper, Storage};
 
 /// Address space, not memory: pages are allocated when they are written.
 const CAPACITY: u64 = 1 << 40;
@@ -25,6 +25,7 @@ pub(crate) struct Pool {
     base: NonNull<u8>,
     extents: Mutex<Extents>,
     names: Mutex<Names>,
+    keeper: Arc<Keeper>,
 }
 
 // SAFETY: `base` is the address of a mapping that lives as long as the process; access to it is by raw pointers only.
@@ -59,7 +60,17 @@ impl Pool {
             unsafe { rustix::mm::madvise(base, capacity, advice)? };
         }
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { file, base, extents: Mutex::new(Extents::new(CAPACITY)), names: Mutex::default() })
+        Ok(Self {
+            file,
+            base,
+            extents: Mutex::new(Extents::new(CAPACITY)),
+            names: Mutex::default(),
+            keeper: Arc::default(),
+        })
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
@@ -182,6 +193,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::dmabuf::Form;
 
     #[test]
     fn extents_are_taken_aligned_and_merge_when_given_back() {
@@ -201,7 +213,7 @@ mod tests {
     #[test]
     fn objects_are_found_by_their_offsets_while_they_live() {
         let pool = Arc::new(Pool::new().unwrap());
-        let objects: Vec<_> = (0..3).map(|_| Storage::new(&pool, 8192, None).unwrap()).collect();
+        let objects: Vec<_> = (0..3).map(|_| Storage::new(&pool, 8192, None, Form::Plain).unwrap()).collect();
         for object in &objects {
             let (found, within) = pool.names().find(object.mmap_offset() + 4096).unwrap();
             assert!(Arc::ptr_eq(&found, object) && within == 4096);

@@ -9,7 +9,11 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use crate::abi::Result;
 use crate::lock;
-use crate::memory::pool::{Pool, high_descriptor};
+use crate::memory::Kept;
+use crate::memory::dmabuf;
+use crate::memory::dmabuf::{Dmabuf, Form, Metadata};
+use crate::memory::pool::Pool;
+use crate::sync::JobFence;
 
 /// Location of the bytes.
 #[derive(Debug)]
@@ -17,7 +21,7 @@ enum Location {
     /// A range of the pool.
     Pool { offset: u64 },
     /// The object's own mapping, of an imported or exported memfd.
-    Mapping { length: usize, exported: Option<OwnedFd> },
+    Mapping { length: usize, exported: Option<Kept> },
     /// The application's memory.
     User,
 }
@@ -44,6 +48,16 @@ impl Drop for VramShare {
     }
 }
 
+/// The properties of a new object.
+#[derive(Debug)]
+struct Description {
+    size: u64,
+    gpu: Option<usize>,
+    vram: Option<VramShare>,
+    form: Form,
+    metadata: Metadata,
+}
+
 #[derive(Debug)]
 pub(crate) struct Storage {
     pool: Arc<Pool>,
@@ -55,42 +69,84 @@ pub(crate) struct Storage {
     /// The GPU of video memory; `None` for system memory.
     gpu: Option<usize>,
     _vram: Option<VramShare>,
+    form: Form,
+    metadata: Mutex<Metadata>,
+    /// The fences of submissions that use it.
+    users: Mutex<Vec<Arc<JobFence>>>,
 }
 
 impl Storage {
     /// Allocates memory of the pool.
-    pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
+    pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>, form: Form) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
-        Ok(Self::at(pool, size, Location::Pool { offset }, pool.address(offset), gpu, vram))
+        let place = Location::Pool { offset };
+        let description = Description { size, gpu, vram, form, metadata: Metadata::default() };
+        Ok(Self::at(pool, place, pool.address(offset), description))
     }
 
     /// Uses the application's memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
-        Self::at(pool, size, Location::User, address, None, None)
+        let description = Description { size, gpu: None, vram: None, form: Form::Plain, metadata: Metadata::default() };
+        Self::at(pool, Location::User, address, description)
     }
 
-    /// Uses `size` bytes of a memfd starting at `offset`, exported by another driver.
-    pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
-        let (address, length) = map(size, file, offset)?;
+    /// Uses the memory of a memfd that another driver or process exported.
+    pub(crate) fn imported(pool: &Arc<Pool>, file: impl AsFd, found: &Dmabuf, gpu: usize) -> Result<Arc<Self>> {
+        let (address, length) = map(found.size, file, found.offset)?;
         let place = Location::Mapping { length, exported: None };
-        Ok(Self::at(pool, size, place, address, Some(gpu), None))
+        let metadata = found.metadata.unwrap_or_default();
+        let description = Description { size: found.size, gpu: Some(gpu), vram: None, form: Form::Plain, metadata };
+        Ok(Self::at(pool, place, address, description))
     }
 
-    fn at(
-        pool: &Arc<Pool>,
-        size: u64,
-        place: Location,
-        address: *mut u8,
-        gpu: Option<usize>,
-        vram: Option<VramShare>,
-    ) -> Arc<Self> {
+    fn at(pool: &Arc<Pool>, place: Location, address: *mut u8, description: Description) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let name = pool.names().insert(this.clone());
-            let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
-            Self { pool, size, name, place: Mutex::new(place), address, gpu, _vram: vram }
+            let Description { size, gpu, vram, form, metadata } = description;
+            Self {
+                pool: Arc::clone(pool),
+                size,
+                name,
+                place: Mutex::new(place),
+                address: AtomicPtr::new(address),
+                gpu,
+                _vram: vram,
+                form,
+                metadata: Mutex::new(metadata),
+                users: Mutex::default(),
+            }
         })
+    }
+
+    /// Records a submission that uses the object.
+    pub(crate) fn add_user(&self, fence: &Arc<JobFence>) {
+        let mut users = lock(&self.users);
+        users.retain(|user| !user.is_done());
+        users.push(Arc::clone(fence));
+    }
+
+    /// The pending submissions that use the object.
+    pub(crate) fn users(&self) -> Vec<Arc<JobFence>> {
+        lock(&self.users).iter().filter(|user| !user.is_done()).map(Arc::clone).collect()
+    }
+
+    pub(crate) fn metadata(&self) -> Metadata {
+        *lock(&self.metadata)
+    }
+
+    /// Changes the metadata, also that of the exported file.
+    pub(crate) fn set_metadata(&self, change: impl FnOnce(&mut Metadata)) -> Result<()> {
+        let place = self.place();
+        let mut metadata = lock(&self.metadata);
+        change(&mut metadata);
+        match &*place {
+            Location::Mapping { exported: Some(file), length } => {
+                dmabuf::write_metadata(file.open()?.as_fd(), *length as u64, self.form, *metadata)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The offset on a render node.
@@ -163,19 +219,20 @@ impl Storage {
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         let mut place = self.place();
         match &*place {
-            Location::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
+            Location::Mapping { exported: Some(file), .. } => file.open(),
             // The exporter owned its descriptor, which was not kept.
             Location::Mapping { exported: None, .. } | Location::User => Err(Errno::INVAL),
             Location::Pool { offset } => {
                 let offset = *offset;
                 let size = self.size.next_multiple_of(4096);
-                let (file, start) = super::dmabuf::create(size)?;
+                let (file, start) = dmabuf::create(size, self.form)?;
+                dmabuf::write_metadata(file.as_fd(), size, self.form, self.metadata())?;
                 let (address, length) = map(size, &file, start)?;
                 // SAFETY: both are mappings of `length` bytes, and they are different files.
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
                 replace_mappings(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
-                let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
+                let exported = Some(self.pool.keeper().keep(file.as_fd())?);
                 *place = Location::Mapping { length, exported };
                 self.pool.give(offset, size);
                 Ok(file)

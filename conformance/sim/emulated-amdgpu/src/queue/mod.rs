@@ -1,6 +1,8 @@
-//! Hardware queues. Each has a thread that executes its packets in order.
+//! Hardware queues of KFD and rings of the render node. Each has a thread that executes its packets in order.
 
 pub(crate) mod aql;
+mod pm4;
+pub(crate) mod ring;
 mod sdma;
 mod state;
 
@@ -17,8 +19,8 @@ use crate::emulation::Emulation;
 use crate::kfd;
 use crate::lock;
 use crate::memory::Storage;
+pub(crate) use crate::queue::state::{Backoff, Queue, Stop, poll_pause};
 use crate::queue::state::{Kind, Poller};
-pub(crate) use crate::queue::state::{Queue, Stop};
 use crate::report::say;
 
 /// Size of a GPU's doorbells, 8 bytes per queue.
@@ -152,7 +154,7 @@ pub(crate) fn run_queue(queue: &Queue, emulation: &'static Emulation) {
 }
 
 /// Starts a thread with all signals blocked, so that the application's handlers do not run on it.
-fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub(crate) fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the calls write both sets before they are read; the thread's mask is restored below.

@@ -252,8 +252,8 @@ fn poll_doorbells(watched: &Watched) {
     }
 }
 
-/// Sleep time after no doorbell rang for this long.
-fn poll_pause(quiet: Duration) -> Duration {
+/// Sleep time of a thread that polls, after nothing happened for this long.
+pub(crate) fn poll_pause(quiet: Duration) -> Duration {
     let micros = Duration::from_micros;
     match quiet {
         short if short < micros(10_000) => micros(50),

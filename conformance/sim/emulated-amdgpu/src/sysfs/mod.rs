@@ -1,5 +1,6 @@
-//! The kernel's files below `/sys`: a tree of folders, files and links in memory, by absolute path. Besides the
-//! topology, libdrm and the thunk read files of the module, of the PCI devices and of their DRM nodes.
+//! The kernel's files below `/sys` and its devices below `/dev`: a tree of folders, files, links and devices in memory,
+//! by absolute path. Besides the topology, libdrm and the thunk read files of the module, of the PCI devices and of their
+//! DRM nodes. The folder `/dev/dri` lists the emulated render nodes only; others are opened by their path.
 
 mod topology;
 
@@ -37,13 +38,6 @@ pub(crate) fn look_up(path: &[u8], follow: bool) -> Path {
         return Path::Other;
     }
     let (Ok(path), Some(names)) = (std::str::from_utf8(path), names()) else { return Path::Other };
-    if path == "/dev/kfd" {
-        return Path::Device(Device::Kfd);
-    }
-    if let Some(minor) = path.strip_prefix("/dev/dri/renderD") {
-        let gpu = names.gpus.iter().find(|gpu| gpu.render_minor().to_string() == minor);
-        return gpu.map_or(Path::Other, |gpu| Path::Device(Device::Render(gpu.index)));
-    }
     names.tree.look_up(path, follow)
 }
 
@@ -58,6 +52,8 @@ pub(crate) fn list(folder: &str) -> Vec<(String, Node)> {
 }
 
 fn add_devices(tree: &mut Tree, gpus: &[Gpu]) {
+    tree.add("/dev/kfd", Node::Device(Device::Kfd));
+    tree.folder("/dev/dri");
     tree.own("/sys/module/amdgpu");
     tree.file("/sys/module/amdgpu/initstate", "live\n");
     tree.file("/sys/module/amdgpu/version", "\n");
@@ -69,6 +65,7 @@ fn add_devices(tree: &mut Tree, gpus: &[Gpu]) {
 fn add_device(tree: &mut Tree, gpu: &Gpu) {
     let device = format!("/sys/bus/pci/devices/{}", gpu.address);
     let (minor, card) = (gpu.render_minor(), gpu.index);
+    tree.add(&format!("/dev/dri/renderD{minor}"), Node::Device(Device::Render(gpu.index)));
     tree.own(&device);
     let numbers = [
         ("vendor", 0x1002),
@@ -122,6 +119,7 @@ pub(crate) enum Node {
     Folder,
     File(Vec<u8>),
     Link(String),
+    Device(Device),
 }
 
 /// A node, and its path after links are followed.
@@ -189,6 +187,7 @@ impl Tree {
             path = normalised(&(target + &rest));
         }
         match self.nodes.get(&path) {
+            Some(Node::Device(device)) => Path::Device(*device),
             Some(node) => Path::Found(Found { path, node: node.clone() }),
             None if self.owns(&path) => Path::Missing,
             None => Path::Other,
@@ -246,6 +245,23 @@ mod tests {
         let nodes: Vec<_> =
             tree.list("/sys/bus/pci/devices/0000:03:00.0/drm").into_iter().map(|(name, _)| name).collect();
         assert_eq!(nodes, ["card0", "renderD128"]);
+    }
+
+    #[test]
+    fn render_nodes_are_listed_as_devices_and_others_are_the_systems() {
+        let gpu = |index, address: &str| {
+            let setting = GpuSetting { model: Model::named("gfx906").unwrap(), address: address.parse().unwrap() };
+            Gpu::new(index, &setting, 1 << 30, true)
+        };
+        let mut tree = Tree::default();
+        add_devices(&mut tree, &[gpu(0, "0000:03:00.0"), gpu(1, "0000:43:00.0")]);
+        let render = |gpu| Node::Device(Device::Render(gpu));
+        let nodes = [("renderD128".to_owned(), render(0)), ("renderD129".to_owned(), render(1))];
+        assert_eq!(tree.list("/dev/dri"), nodes);
+        assert_eq!(tree.look_up("/dev/dri/renderD129", true), Path::Device(Device::Render(1)));
+        assert_eq!(tree.look_up("/dev/kfd", true), Path::Device(Device::Kfd));
+        assert_eq!(tree.look_up("/dev/dri/renderD130", true), Path::Other);
+        assert_eq!(tree.look_up("/dev/null", true), Path::Other);
     }
 
     fn tree() -> Tree {

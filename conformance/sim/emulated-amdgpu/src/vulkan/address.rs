@@ -18,11 +18,21 @@ const NAME: &CStr = ash::ext::pci_bus_info::NAME;
 unsafe fn own_address(physical: vk::PhysicalDevice, table: &InstanceTable) -> Option<PciAddress> {
     let settings = settings()?;
     let address = settings.gpus.get(settings.vulkan_gpu?)?.address;
-    let get = table.properties?;
+    // SAFETY: the caller's promise.
+    unsafe { is_cpu(physical, table) }.then_some(address)
+}
+
+/// `true` if a physical device is a CPU.
+///
+/// # Safety
+///
+/// As for [`own_address`].
+pub(super) unsafe fn is_cpu(physical: vk::PhysicalDevice, table: &InstanceTable) -> bool {
+    let Some(get) = table.properties else { return false };
     let mut properties = vk::PhysicalDeviceProperties::default();
     // SAFETY: the structure is writable.
     unsafe { get(physical, &raw mut properties) };
-    (properties.device_type == vk::PhysicalDeviceType::CPU).then_some(address)
+    properties.device_type == vk::PhysicalDeviceType::CPU
 }
 
 /// The extensions of the next layer.

@@ -1,12 +1,14 @@
 //! The Vulkan layer `VK_LAYER_gpu_interop_emulated_amdgpu`: sets the PCI address of the CPU's Vulkan device to that of
 //! an emulated GPU, by `VK_EXT_pci_bus_info`.
 //!
-//! It also adapts memory exported by the emulated GPU to lavapipe's requirements for imports.
+//! It also adapts memory exported by the emulated GPU to lavapipe's requirements for imports, and keeps programs from the
+//! graphics queue of a Vulkan driver that runs on the emulated GPU ([`queues`]).
 //!
-//! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. Physical
-//! devices of other kinds than CPU, and those with an address, are not changed.
+//! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. The address
+//! of physical devices of other kinds than CPU, and of those with an address, is not changed.
 
 mod address;
+mod queues;
 mod table;
 
 use std::ffi::{CStr, c_char};
@@ -56,6 +58,12 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
         b"vkCreateDevice" => erased!(create_device, vk::PFN_vkCreateDevice),
         b"vkGetPhysicalDeviceProperties2" | b"vkGetPhysicalDeviceProperties2KHR" => {
             erased!(address::properties, vk::PFN_vkGetPhysicalDeviceProperties2)
+        }
+        b"vkGetPhysicalDeviceQueueFamilyProperties" => {
+            erased!(queues::families, vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties)
+        }
+        b"vkGetPhysicalDeviceQueueFamilyProperties2" | b"vkGetPhysicalDeviceQueueFamilyProperties2KHR" => {
+            erased!(queues::families2, vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties2)
         }
         b"vkEnumerateDeviceExtensionProperties" => {
             erased!(address::extensions, vk::PFN_vkEnumerateDeviceExtensionProperties)
@@ -146,7 +154,10 @@ unsafe extern "system" fn create_device(
     };
     if result == vk::Result::SUCCESS {
         // SAFETY: the call above wrote the handle of a device, which `get_device` is for.
-        let (key, table) = unsafe { (key((*device).as_raw()), DeviceTable::new(*device, get_device)) };
+        let (key, table) = unsafe {
+            let is_cpu = address::is_cpu(physical, &table);
+            (key((*device).as_raw()), DeviceTable::new(*device, get_device, is_cpu))
+        };
         lock(&DEVICES).get_or_insert_default().insert(key, table);
     }
     result
@@ -180,7 +191,7 @@ unsafe extern "system" fn allocate(
     let Some(next) = table.allocate else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the structure is the caller's.
     unsafe {
-        if let Some(descriptor) = imported(&*info) {
+        if let Some(descriptor) = imported(&*info).filter(|_| table.is_cpu) {
             // If the write fails, lavapipe rejects the file and reports it.
             _ = complete(device, &table, descriptor, (*info).memory_type_index);
         }
@@ -205,7 +216,9 @@ unsafe fn imported<'a>(info: &vk::MemoryAllocateInfo<'_>) -> Option<BorrowedFd<'
             }
             // SAFETY: the application passes an open descriptor, which is used during this call only.
             let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-            return dmabuf::is_exported(descriptor).then_some(descriptor);
+            // A file without a header is memory from its start on.
+            let has_header = dmabuf::inspect(descriptor).is_ok_and(|found| found.offset != 0);
+            return (has_header && dmabuf::is_exported(descriptor)).then_some(descriptor);
         }
         chain = structure.p_next;
     }

@@ -21,6 +21,8 @@ pub(super) struct InstanceTable {
     pub(super) properties: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
     pub(super) properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
     pub(super) extensions: Option<vk::PFN_vkEnumerateDeviceExtensionProperties>,
+    pub(super) families: Option<vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties>,
+    pub(super) families2: Option<vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties2>,
 }
 
 pub(super) static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
@@ -30,6 +32,8 @@ pub(super) static DEVICES: Mutex<Option<HashMap<u64, DeviceTable>>> = Mutex::new
 #[derive(Clone, Copy)]
 pub(super) struct DeviceTable {
     pub(super) get: GetDevice,
+    /// The device is a CPU: lavapipe's.
+    pub(super) is_cpu: bool,
     pub(super) destroy: Option<vk::PFN_vkDestroyDevice>,
     pub(super) allocate: Option<vk::PFN_vkAllocateMemory>,
     pub(super) free: Option<vk::PFN_vkFreeMemory>,
@@ -86,9 +90,11 @@ impl InstanceTable {
         let find = |name| unsafe { get(instance, name) };
         // SAFETY: the types are those of the names.
         unsafe {
-            // The first name exists from Vulkan 1.1 on.
+            // The first of two names exists from Vulkan 1.1 on.
             let properties2 = next(find, c"vkGetPhysicalDeviceProperties2")
                 .or_else(|| next(find, c"vkGetPhysicalDeviceProperties2KHR"));
+            let families2 = next(find, c"vkGetPhysicalDeviceQueueFamilyProperties2")
+                .or_else(|| next(find, c"vkGetPhysicalDeviceQueueFamilyProperties2KHR"));
             Self {
                 instance,
                 get,
@@ -96,6 +102,8 @@ impl InstanceTable {
                 properties: next(find, c"vkGetPhysicalDeviceProperties"),
                 properties2,
                 extensions: next(find, c"vkEnumerateDeviceExtensionProperties"),
+                families: next(find, c"vkGetPhysicalDeviceQueueFamilyProperties"),
+                families2,
             }
         }
     }
@@ -105,13 +113,14 @@ impl DeviceTable {
     /// # Safety
     ///
     /// `get` is the next layer's function, and is for this device.
-    pub(super) unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
+    pub(super) unsafe fn new(device: vk::Device, get: GetDevice, is_cpu: bool) -> Self {
         // SAFETY: the caller's promise.
         let find = |name| unsafe { get(device, name) };
         // SAFETY: the types are those of the names.
         unsafe {
             Self {
                 get,
+                is_cpu,
                 destroy: next(find, c"vkDestroyDevice"),
                 allocate: next(find, c"vkAllocateMemory"),
                 free: next(find, c"vkFreeMemory"),

@@ -12,6 +12,9 @@
 mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod root;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../shared/mod.rs"]
+mod shared;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 fn main() {}

@@ -1,8 +1,7 @@
 //! A folder with a runtime, and the tests of it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// The first argument of the processes that the tests start.
@@ -55,9 +54,7 @@ impl Root {
     /// Runs a test's process with settings of the emulation.
     fn run(&self, test: &[&str], settings: &[(&str, &str)]) -> Result<Ended> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        // Cargo builds the library next to the folder of the tests.
-        let profile = own.parent().and_then(Path::parent).ok_or("no folder of the build")?;
-        let emulation = profile.join("libgpu_interop_emulated_amdgpu.so");
+        let emulation = crate::shared::library()?;
         let report = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.linker);
         command.arg("--library-path").arg(&self.folders).arg("--preload").arg(emulation).arg(own).arg(CHILD);
@@ -67,28 +64,11 @@ impl Root {
             command.env(format!("GPU_INTEROP_SIM_AMDGPU_{name}"), value);
         }
         let limit = Duration::from_secs(if test[0] == "cycles" { 300 } else { 20 });
-        let output = output(command, limit).map_err(|error| error.to_string())?;
+        let output = crate::shared::output(command, limit).map_err(|error| error.to_string())?;
         let text = std::fs::read_to_string(report.path()).map_err(|error| error.to_string())?;
         let report = text.lines().last().map_or(Ok(serde_json::Value::Null), serde_json::from_str);
         Ok(Ended { output, report: report.map_err(|error| error.to_string())? })
     }
-}
-
-/// Runs a command, and kills it when it takes too long.
-fn output(mut command: Command, limit: Duration) -> std::io::Result<Output> {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let process = rustix::process::Pid::from_child(&child);
-    let (ended, wait) = std::sync::mpsc::channel::<()>();
-    let guard = std::thread::spawn(move || {
-        if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // The process was not waited for yet, so its number is still valid.
-            _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
-        }
-    });
-    let output = child.wait_with_output();
-    drop(ended);
-    _ = guard.join();
-    output
 }
 
 fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<()> {

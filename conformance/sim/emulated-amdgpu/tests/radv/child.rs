@@ -1,0 +1,293 @@
+//! Processes of the tests on RADV. They exit with status 1 after an error, which they print.
+
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::process::Command;
+use std::time::Duration;
+
+use ash::vk;
+
+use crate::CHILD;
+use crate::program::Program;
+use crate::runtime::Hip;
+use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
+
+type Test = fn() -> Result<()>;
+
+/// The tests by name.
+pub(crate) const TESTS: [(&str, Test); 9] = [
+    ("transfers", transfers),
+    ("large_transfers", large_transfers),
+    ("compute", compute),
+    ("graphics_queue", graphics_queue),
+    ("timelines", timelines),
+    ("second_process", second_process),
+    ("draw", draw),
+    ("hip_first", hip_first),
+    ("hip_second", hip_second),
+];
+
+/// Runs a test's process: its name, then its own arguments.
+pub(crate) fn run(arguments: &[String]) {
+    let result = match arguments {
+        [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
+        [test] => match TESTS.iter().find(|(name, _)| name == test) {
+            Some((_, function)) => function(),
+            None => Err(format!("unknown test {test}")),
+        },
+        _ => Err("the name of a test is missing".to_owned()),
+    };
+    if let Err(error) = result {
+        println!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Fails unless both are equal.
+fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
+    match found.iter().enumerate().find(|(at, word)| **word != expected(*at)) {
+        None => Ok(()),
+        Some((at, word)) => Err(format!("{what}: word {at} is {word:#x}, not {:#x}", expected(at))),
+    }
+}
+
+const WORDS: usize = 256;
+
+/// The words that tests copy.
+fn pattern(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(0).wrapping_mul(7) + 1
+}
+
+fn transfers() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    if !gpu.name.contains("RADV VEGA20") {
+        return Err(format!("the device is {}", gpu.name));
+    }
+    transfer(&gpu)
+}
+
+fn graphics_queue() -> Result<()> {
+    transfer(&Gpu::new(true)?)
+}
+
+/// Fills, updates and copies of a size for which RADV uses no compute program.
+fn transfer(gpu: &Gpu) -> Result<()> {
+    let [from, to] = [gpu.buffer(WORDS, None)?, gpu.buffer(WORDS, None)?];
+    from.write((0..WORDS).map(pattern));
+    let update: Vec<u8> = [9_u32, 8, 7].iter().flat_map(|word| word.to_le_bytes()).collect();
+    gpu.execute(|device, commands| {
+        let copy = [vk::BufferCopy { src_offset: 0, dst_offset: 0, size: WORDS as u64 * 2 }];
+        // SAFETY: the buffers are live and have these sizes.
+        unsafe {
+            device.cmd_fill_buffer(commands, to.buffer, 0, vk::WHOLE_SIZE, 0xa5a5_a5a5);
+            barrier(device, commands);
+            device.cmd_copy_buffer(commands, from.buffer, to.buffer, &copy);
+            barrier(device, commands);
+            device.cmd_update_buffer(commands, to.buffer, 16, &update);
+        }
+    })?;
+    same("fill, copy and update", &to.words(), |at| match at {
+        4..7 => [9, 8, 7][at - 4],
+        at if at < WORDS / 2 => pattern(at),
+        _ => 0xa5a5_a5a5,
+    })
+}
+
+/// Fills and copies for which RADV uses compute programs, of sizes that are no multiple of a group's.
+fn large_transfers() -> Result<()> {
+    const LARGE: usize = (256 << 10) + 33;
+    let gpu = Gpu::new(false)?;
+    let [from, to] = [gpu.buffer(LARGE, None)?, gpu.buffer(LARGE, None)?];
+    from.write((0..LARGE).map(pattern));
+    gpu.execute(|device, commands| {
+        let copy = [vk::BufferCopy { src_offset: 4, dst_offset: 8, size: LARGE as u64 * 4 - 64 }];
+        // SAFETY: the buffers are live and have these sizes.
+        unsafe {
+            device.cmd_fill_buffer(commands, to.buffer, 0, vk::WHOLE_SIZE, 0x5a5a_5a5a);
+            barrier(device, commands);
+            device.cmd_copy_buffer(commands, from.buffer, to.buffer, &copy);
+        }
+    })?;
+    same("a large fill and copy", &to.words(), |at| match at {
+        2.. if at < LARGE - 14 => pattern(at - 1),
+        _ => 0x5a5a_5a5a,
+    })
+}
+
+/// A program that RADV compiles, launched directly and indirectly.
+fn compute() -> Result<()> {
+    const ITEMS: usize = 640;
+    let gpu = Gpu::new(false)?;
+    let [data, sizes] = [gpu.buffer(ITEMS + 64, None)?, gpu.buffer(16, None)?];
+    data.write((0..ITEMS + 64).map(pattern));
+    sizes.write([0, 0, 0, 0, 5, 1, 1]);
+    let program = Program::new(&gpu, &data)?;
+    gpu.execute(|device, commands| {
+        program.bind(device, commands);
+        // SAFETY: the program and the buffers are live, and the launches are within them.
+        unsafe {
+            device.cmd_dispatch(commands, 10, 1, 1);
+            barrier(device, commands);
+            device.cmd_dispatch_indirect(commands, sizes.buffer, 16);
+        }
+    })?;
+    let step = |at: usize, value: u32| value.wrapping_mul(3).wrapping_add(u32::try_from(at).unwrap_or(0));
+    same("two launches", &data.words(), |at| match at {
+        at if at < 320 => step(at, step(at, pattern(at))),
+        at if at < ITEMS => step(at, pattern(at)),
+        at => pattern(at),
+    })
+}
+
+/// Waits before signals, in both directions, and values.
+fn timelines() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    let (timeline, buffer) = (gpu.timeline()?, gpu.buffer(WORDS, None)?);
+    let fill = |value| {
+        move |device: &ash::Device, commands| {
+            // SAFETY: the buffer is live.
+            unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, value) };
+        }
+    };
+    gpu.submit(Some((timeline, 1)), Some((timeline, 2)), fill(1))?;
+    gpu.submit(Some((timeline, 2)), Some((timeline, 5)), fill(2))?;
+    match gpu.wait_for((timeline, 2), Duration::from_millis(50)) {
+        Err(error) if error.contains("TIMEOUT") => {}
+        other => return Err(format!("a wait for work that waits for the host: {other:?}")),
+    }
+    same("before the host's signal", &buffer.words(), |_| 0)?;
+    gpu.signal((timeline, 1))?;
+    gpu.wait((timeline, 4))?;
+    same("after the last signal", &buffer.words(), |_| 2)?;
+    match gpu.value(timeline)? {
+        5 => Ok(()),
+        value => Err(format!("the value is {value}, not 5")),
+    }
+}
+
+/// The name of the second process.
+const PEER: &str = "peer";
+
+/// A process with its own device, which inherits descriptors of memory and of two timelines.
+fn second_process() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    let (buffer, to_peer, from_peer) = (gpu.buffer(WORDS, None)?, gpu.timeline()?, gpu.timeline()?);
+    buffer.write((0..WORDS).map(pattern));
+    let files =
+        [gpu.memory_descriptor(&buffer)?, gpu.timeline_descriptor(to_peer)?, gpu.timeline_descriptor(from_peer)?];
+    for file in &files {
+        rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).map_err(|error| error.to_string())?;
+    }
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let numbers = files.each_ref().map(|file| file.as_raw_fd().to_string());
+    let mut peer = Command::new(own).args([CHILD, PEER]).args(numbers).spawn().map_err(|error| error.to_string())?;
+    drop(files);
+    // The peer's GPU waits for this signal of this GPU, which waits for the host.
+    let gate = gpu.timeline()?;
+    // SAFETY: the buffer is live.
+    gpu.submit(Some((gate, 1)), Some((to_peer, 1)), |device, commands| unsafe {
+        device.cmd_fill_buffer(commands, buffer.buffer, 0, WORDS as u64 * 2, 0x1111_1111);
+    })?;
+    gpu.wait((from_peer, 1))?;
+    same("before the signal to the peer", &buffer.words(), pattern)?;
+    gpu.signal((gate, 1))?;
+    // This GPU waits for the peer's.
+    let result = gpu.buffer(WORDS, None)?;
+    let done = gpu.timeline()?;
+    gpu.submit(Some((from_peer, 2)), Some((done, 1)), |device, commands| {
+        let copy = [vk::BufferCopy { src_offset: 0, dst_offset: 0, size: WORDS as u64 * 4 }];
+        // SAFETY: the buffers are live.
+        unsafe { device.cmd_copy_buffer(commands, buffer.buffer, result.buffer, &copy) };
+    })?;
+    gpu.wait((done, 1))?;
+    same("the peer's words", &result.words(), |at| if at < WORDS / 2 { 0x2222_2222 } else { pattern(at) })?;
+    let status = peer.wait().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("the second process: {status}")) }
+}
+
+fn peer_process(numbers: [&String; 3]) -> Result<()> {
+    let mut files = Vec::new();
+    for number in numbers {
+        let number: RawFd = number.parse().map_err(|_| "a descriptor is no number")?;
+        // SAFETY: the parent passed it, and nothing else in this process uses it.
+        files.push(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+    let [memory, to_peer, from_peer] = <[OwnedFd; 3]>::try_from(files).map_err(|_| "three descriptors are needed")?;
+    let gpu = Gpu::new(false)?;
+    let buffer = gpu.buffer(WORDS, Some(memory))?;
+    let (to_peer, from_peer) = (gpu.import_timeline(to_peer)?, gpu.import_timeline(from_peer)?);
+    let seen = gpu.buffer(WORDS, None)?;
+    gpu.signal((from_peer, 1))?;
+    gpu.submit(Some((to_peer, 1)), Some((from_peer, 2)), |device, commands| {
+        let copy = [vk::BufferCopy { src_offset: 0, dst_offset: 0, size: WORDS as u64 * 4 }];
+        // SAFETY: the buffers are live.
+        unsafe {
+            device.cmd_copy_buffer(commands, buffer.buffer, seen.buffer, &copy);
+            barrier(device, commands);
+            device.cmd_fill_buffer(commands, buffer.buffer, 0, WORDS as u64 * 2, 0x2222_2222);
+        }
+    })?;
+    gpu.wait((from_peer, 2))?;
+    same("the owner's words", &seen.words(), |at| if at < WORDS / 2 { 0x1111_1111 } else { pattern(at) })
+}
+
+/// RADV clears images on the graphics queue by draws. The device is lost, and the emulation says why.
+fn draw() -> Result<()> {
+    let gpu = Gpu::new(true)?;
+    let image = gpu.image(vk::ImageTiling::OPTIMAL, [64, 64])?;
+    let clear = || {
+        gpu.execute(|device, commands| {
+            to_general(device, commands, image);
+            let color = vk::ClearColorValue { uint32: [7; 4] };
+            // SAFETY: the image is live and in this layout.
+            unsafe { device.cmd_clear_color_image(commands, image, vk::ImageLayout::GENERAL, &color, &[COLOR]) };
+        })
+    };
+    match (clear(), clear()) {
+        (_, Err(error)) if error.contains("DEVICE_LOST") => Ok(()),
+        other => Err(format!("two clears by draws: {other:?}")),
+    }
+}
+
+/// Debian's HIP.
+pub(crate) fn hip_library() -> Option<std::path::PathBuf> {
+    let folder = std::path::Path::new("/usr/lib/x86_64-linux-gnu");
+    (5..=7).rev().map(|major| folder.join(format!("libamdhip64.so.{major}"))).find(|path| path.exists())
+}
+
+fn hip() -> Result<Hip> {
+    Hip::load(&hip_library().ok_or("HIP is not installed")?)
+}
+
+fn hip_first() -> Result<()> {
+    let hip = hip()?;
+    // The first allocation creates HIP's context on the device.
+    hip.free(hip.malloc(4096)?)?;
+    share_with_hip(&hip, &Gpu::new(false)?)
+}
+
+fn hip_second() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    share_with_hip(&hip()?, &gpu)
+}
+
+/// Both write to memory that RADV has allocated, and see what the other has written.
+fn share_with_hip(hip: &Hip, gpu: &Gpu) -> Result<()> {
+    let (buffer, bytes) = (gpu.buffer(WORDS, None)?, WORDS * 4);
+    let file = gpu.memory_descriptor(&buffer)?;
+    let memory = hip.import(file.as_raw_fd(), bytes as u64)?;
+    let address = hip.map(memory, bytes as u64)?;
+    gpu.execute(|device, commands| {
+        // SAFETY: the buffer is live.
+        unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, 0x0403_0201) };
+    })?;
+    let expected: Vec<u8> = [1, 2, 3, 4].into_iter().cycle().take(bytes).collect();
+    if hip.download(address, bytes)? != expected {
+        return Err("HIP does not see what RADV has written".to_owned());
+    }
+    hip.memset(address, 7, bytes / 2)?;
+    same("what HIP has written", &buffer.words(), |at| if at < WORDS / 2 { 0x0707_0707 } else { 0x0403_0201 })?;
+    let own = hip.malloc(bytes)?;
+    hip.memset(own, 9, bytes)?;
+    same("RADV's memory", &buffer.words()[..1], |_| 0x0707_0707)?;
+    hip.destroy(memory)
+}
