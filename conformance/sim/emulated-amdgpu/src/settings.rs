@@ -10,7 +10,6 @@
 //! | `ACCELERATE` | `large`: the runtimes' kernels of large fills and copies are executed as such; `none`: all instructions are executed; `check`: they are, and the kernels of fills and copies are compared with what they should do | `large` |
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
-//! | `VULKAN_GRAPHICS` | `hide` or `show`: graphics queues of drivers on an emulated GPU, by the Vulkan layer | `hide` |
 //!
 //! They are read once, when a process first looks up a device of the driver. With an invalid value there is no device,
 //! and a message on stderr names the variable.
@@ -36,7 +35,6 @@ pub(crate) struct Settings {
     pub(crate) acceleration: Acceleration,
     pub(crate) report: Option<PathBuf>,
     pub(crate) vulkan_gpu: Option<usize>,
-    pub(crate) vulkan_graphics: bool,
 }
 
 /// How the runtimes' kernels of fills and copies are executed.
@@ -82,11 +80,6 @@ impl Settings {
             Some("small") => false,
             Some(other) => return Err(SettingsError::new("BAR", other)),
         };
-        let vulkan_graphics = match text("VULKAN_GRAPHICS")?.as_deref() {
-            None | Some("hide") => false,
-            Some("show") => true,
-            Some(other) => return Err(SettingsError::new("VULKAN_GRAPHICS", other)),
-        };
         let acceleration = match text("ACCELERATE")?.as_deref() {
             None | Some("large") => Acceleration::Large,
             Some("none") => Acceleration::None,
@@ -109,7 +102,6 @@ impl Settings {
             acceleration,
             report: variable("REPORT").filter(|path| !path.is_empty()).map(PathBuf::from),
             vulkan_gpu,
-            vulkan_graphics,
         })
     }
 }
@@ -203,7 +195,6 @@ mod tests {
         assert_eq!((gpu.model.name, gpu.address.to_string().as_str()), ("gfx906", "0000:03:00.0"));
         assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (4 << 30, true, Some(0)));
         assert_eq!((settings.log, settings.report, settings.faults), (0, None, Vec::new()));
-        assert!(!settings.vulkan_graphics);
         assert_eq!(settings.acceleration, Acceleration::Large);
     }
 
@@ -218,14 +209,12 @@ mod tests {
             ("ACCELERATE", "check"),
             ("REPORT", "/x/y"),
             ("VULKAN_GPU", "1"),
-            ("VULKAN_GRAPHICS", "show"),
         ])
         .unwrap();
         let addresses: Vec<_> = settings.gpus.iter().map(|gpu| format!("{} {}", gpu.model.name, gpu.address)).collect();
         assert_eq!(addresses, ["gfx900 0000:03:00.0", "gfx906 0001:0a:1f.7"]);
         assert_eq!((settings.vram, settings.large_bar, settings.faults.len()), (1 << 20, false, 2));
         assert_eq!((settings.log, settings.report, settings.vulkan_gpu), (2, Some("/x/y".into()), Some(1)));
-        assert!(settings.vulkan_graphics);
         assert_eq!(settings.acceleration, Acceleration::Check);
         assert_eq!(read(&[("VULKAN_GPU", "none")]).unwrap().vulkan_gpu, None);
         let second = read(&[("DEVICES", "gfx906,gfx906")]).unwrap().gpus[1].address;
@@ -246,7 +235,6 @@ mod tests {
             ("LOG", "loud"),
             ("ACCELERATE", "all"),
             ("VULKAN_GPU", "1"),
-            ("VULKAN_GRAPHICS", "yes"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert_eq!(error.variable, name, "{value}: {error}");

@@ -60,6 +60,9 @@ variables! {
     "GPU_INTEROP_D3D_LIBRARY", "absolute path", "Windows: a library in place of Direct3D 11, 12 and DXGI, such as the simulator.";
     "GPU_INTEROP_NVML_LIBRARY", "file", "NVIDIA's management library, for the evidence in reports.";
     "GPU_INTEROP_AMD_RUNTIMES", "folder", "AMD's runtimes for `--emulate amd:VERSION`, as `--emulate-root`. Default: `target/amd`.";
+    "GPU_INTEROP_VULKAN_QUEUE", "`compute`",
+        "The suite uses a Vulkan queue without graphics. `--emulate amd` sets it for RADV, whose graphics queue copies images \
+         by draws.";
     "GPU_INTEROP_EMULATED_AMDGPU", "file", "The emulated kernel driver of `--emulate amd`. Default: the file beside the program.";
     "GPU_INTEROP_SIM_VERSION", "as of the simulator", "`--simulate hip` keeps a value that is set. `--simulate hip:VERSION` replaces it.";
     "GPU_INTEROP_SIM_UUID", "as of the simulator", "`--simulate` keeps a value that is set. Default: the UUID of Vulkan's CPU device.";

@@ -34,6 +34,18 @@ pub(crate) struct EmulateArgs {
     /// The folder with the runtimes that `ci/amd-runtimes.sh` has set up; default: `target/amd`.
     #[arg(long, value_name = "FOLDER", env = "GPU_INTEROP_AMD_RUNTIMES")]
     emulate_root: Option<PathBuf>,
+    /// The Vulkan driver beside the emulation; default: RADV if it is installed, otherwise lavapipe.
+    #[arg(long, value_name = "DRIVER", requires = "emulate")]
+    emulate_vulkan: Option<VulkanDriver>,
+}
+
+/// A Vulkan driver of Mesa.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum VulkanDriver {
+    /// The driver for AMD GPUs, on the emulated GPU.
+    Radv,
+    /// The driver for CPUs, whose device gets the PCI address of the emulated GPU.
+    Lavapipe,
 }
 
 impl EmulateArgs {
@@ -44,7 +56,7 @@ impl EmulateArgs {
     pub(crate) fn enter(&self) -> Verdict<Option<Session>> {
         let Some(emulation) = &self.emulate else { return Ok(None) };
         #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-        return start::enter(emulation, self.emulate_root.as_deref()).map(Some);
+        return start::enter(emulation, self.emulate_root.as_deref(), self.emulate_vulkan).map(Some);
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
         return Err(gpu_interop_conformance::Stop::unsupported(format!(
             "{emulation}: AMD's kernel driver is emulated on Linux on x86-64 only"

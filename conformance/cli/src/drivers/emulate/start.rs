@@ -10,7 +10,7 @@ use gpu_interop_conformance::system::set_variable;
 use gpu_interop_conformance::{Stop, Verdict, ensure};
 
 use super::runtime::{self, Manifest};
-use super::{Emulation, Session, kernel_driver};
+use super::{Emulation, Session, VulkanDriver, kernel_driver};
 use crate::drivers::restart;
 use crate::files::beside;
 
@@ -29,7 +29,7 @@ const TWO_GPUS: &str = "gfx908,gfx908";
 ///
 /// # Errors
 /// If a part is missing, or the emulated driver was not loaded.
-pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Session> {
+pub(super) fn enter(emulation: &Emulation, root: Option<&Path>, vulkan: Option<VulkanDriver>) -> Verdict<Session> {
     if let Some(folder) = std::env::var_os(SESSION) {
         let session = Session { folder: folder.into() };
         return match kernel_driver() {
@@ -51,7 +51,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
     let mut command = Command::new(start);
     command.env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
     command.env(PRELOAD, joined(file.as_os_str(), std::env::var_os(PRELOAD)));
-    command.envs(vulkan_variables(&file, folder.path(), |name| std::env::var_os(name))?);
+    command.envs(vulkan_variables(&file, folder.path(), vulkan, |name| std::env::var_os(name))?);
     if set_variable(DEVICES).is_none() {
         command.env(DEVICES, TWO_GPUS);
     }
@@ -103,19 +103,28 @@ fn missing(program: &Path) -> Stop {
 const LAYER: &str = "VK_LAYER_gpu_interop_emulated_amdgpu";
 /// Folders of the files that name drivers.
 const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
-/// Prefix of the file of Mesa's CPU driver.
-const LAVAPIPE: &str = "lvp_icd";
 
-/// Vulkan on the emulated GPU: the CPU driver, with the GPU's PCI address. The emulated driver's library is also a Vulkan
-/// layer, which sets lavapipe's PCI address: a HIP device and a Vulkan device are matched by it, as on hardware.
+impl VulkanDriver {
+    /// Prefix of the name of the driver's file.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Radv => "radeon_icd",
+            Self::Lavapipe => "lvp_icd",
+        }
+    }
+}
+
+/// Vulkan on the emulated GPU: RADV, or the CPU driver with the GPU's PCI address. The emulated driver's library is also a
+/// Vulkan layer, which sets lavapipe's PCI address: a HIP device and a Vulkan device are matched by it, as on hardware.
 ///
 /// Writes the layer's manifest to `folder` and returns the variables that activate it. `current` reads the environment.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If the file cannot be written, or the wanted driver is not installed.
 fn vulkan_variables(
     driver: &Path,
     folder: &Path,
+    wanted: Option<VulkanDriver>,
     current: impl Fn(&str) -> Option<OsString>,
 ) -> Verdict<Vec<(&'static str, OsString)>> {
     let manifest = serde_json::json!({
@@ -137,10 +146,27 @@ fn vulkan_variables(
     // The second name is the older one. A driver chosen by the user is kept.
     let names = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
     let chosen = |name: &&str| current(name).is_some_and(|files| !files.is_empty());
-    if !names.iter().any(chosen)
-        && let Some(file) = lavapipe(&DRIVERS.map(PathBuf::from))
-    {
+    if wanted.is_none() && names.iter().any(chosen) {
+        return Ok(variables);
+    }
+    let folders = DRIVERS.map(PathBuf::from);
+    let found = |driver: VulkanDriver| driver_file(&folders, driver.prefix()).map(|file| (driver, file));
+    let file = match wanted {
+        Some(driver) => Some(found(driver).ok_or_else(|| {
+            Stop::failed(format!(
+                "Vulkan's driver {driver:?} is not installed (Debian: mesa-vulkan-drivers); there is no {}*.json in {}",
+                driver.prefix(),
+                DRIVERS.join(", ")
+            ))
+        })?),
+        None => found(VulkanDriver::Radv).or_else(|| found(VulkanDriver::Lavapipe)),
+    };
+    if let Some((driver, file)) = file {
         variables.extend(names.map(|name| (name, file.clone().into_os_string())));
+        // RADV copies and clears images by draws on its graphics queue, and by programs on its compute queues.
+        if driver == VulkanDriver::Radv && current(QUEUE).is_none() {
+            variables.push((QUEUE, "compute".into()));
+        }
     }
     Ok(variables)
 }
@@ -155,17 +181,20 @@ fn joined(first: &OsStr, others: Option<OsString>) -> OsString {
     all
 }
 
-/// The file of lavapipe, so that it is the only driver.
-fn lavapipe(folders: &[PathBuf]) -> Option<PathBuf> {
+/// The variable that selects the exporter's queue.
+const QUEUE: &str = "GPU_INTEROP_VULKAN_QUEUE";
+
+/// The file of a driver, so that it is the only one.
+fn driver_file(folders: &[PathBuf], prefix: &str) -> Option<PathBuf> {
     let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let is_lavapipe = |file: &PathBuf| {
+    let is_driver = |file: &PathBuf| {
         file.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
             // Debian has one file per architecture.
-            name.starts_with(LAVAPIPE) && (name.contains("x86_64") || name == "lvp_icd.json")
+            name.starts_with(prefix) && (name.contains("x86_64") || name == format!("{prefix}.json").as_str())
         })
     };
-    files.map(|entry| entry.path()).find(is_lavapipe)
+    files.map(|entry| entry.path()).find(is_driver)
 }
 
 /// Folders of the system's libraries.
@@ -292,7 +321,7 @@ mod tests {
         let with = |set: &[(&str, &str)]| {
             let set: Vec<(String, OsString)> = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).into())).collect();
             let current = move |name: &str| set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-            vulkan_variables(Path::new("/d/lib.so"), folder.path(), current).expect("variables")
+            vulkan_variables(Path::new("/d/lib.so"), folder.path(), None, current).expect("variables")
         };
         let value = |all: &[(&'static str, OsString)], name: &str| {
             all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string_lossy().into_owned())
@@ -317,10 +346,10 @@ mod tests {
         for name in ["radeon_icd.x86_64.json", "lvp_icd.i686.json"] {
             std::fs::write(folder.path().join(name), "").expect("a file");
         }
-        assert_eq!(lavapipe(&folders), None);
+        assert_eq!(driver_file(&folders, VulkanDriver::Lavapipe.prefix()), None);
         let file = folder.path().join("lvp_icd.x86_64.json");
         std::fs::write(&file, "").expect("a file");
-        assert_eq!(lavapipe(&folders), Some(file));
+        assert_eq!(driver_file(&folders, VulkanDriver::Lavapipe.prefix()), Some(file));
     }
 
     #[test]

@@ -1,14 +1,12 @@
 //! The Vulkan layer `VK_LAYER_gpu_interop_emulated_amdgpu`: sets the PCI address of the CPU's Vulkan device to that of
 //! an emulated GPU, by `VK_EXT_pci_bus_info`.
 //!
-//! It also adapts memory exported by the emulated GPU to lavapipe's requirements for imports, and keeps programs from the
-//! graphics queue of a Vulkan driver that runs on the emulated GPU ([`queues`]).
+//! It also adapts memory exported by the emulated GPU to lavapipe's requirements for imports.
 //!
 //! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. The address
 //! of physical devices of other kinds than CPU, and of those with an address, is not changed.
 
 mod address;
-mod queues;
 mod table;
 
 use std::ffi::{CStr, c_char};
@@ -58,12 +56,6 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
         b"vkCreateDevice" => erased!(create_device, vk::PFN_vkCreateDevice),
         b"vkGetPhysicalDeviceProperties2" | b"vkGetPhysicalDeviceProperties2KHR" => {
             erased!(address::properties, vk::PFN_vkGetPhysicalDeviceProperties2)
-        }
-        b"vkGetPhysicalDeviceQueueFamilyProperties" => {
-            erased!(queues::families, vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties)
-        }
-        b"vkGetPhysicalDeviceQueueFamilyProperties2" | b"vkGetPhysicalDeviceQueueFamilyProperties2KHR" => {
-            erased!(queues::families2, vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties2)
         }
         b"vkEnumerateDeviceExtensionProperties" => {
             erased!(address::extensions, vk::PFN_vkEnumerateDeviceExtensionProperties)

@@ -21,8 +21,6 @@ pub(super) struct InstanceTable {
     pub(super) properties: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
     pub(super) properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
     pub(super) extensions: Option<vk::PFN_vkEnumerateDeviceExtensionProperties>,
-    pub(super) families: Option<vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties>,
-    pub(super) families2: Option<vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties2>,
 }
 
 pub(super) static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
@@ -90,11 +88,9 @@ impl InstanceTable {
         let find = |name| unsafe { get(instance, name) };
         // SAFETY: the types are those of the names.
         unsafe {
-            // The first of two names exists from Vulkan 1.1 on.
+            // The first name exists from Vulkan 1.1 on.
             let properties2 = next(find, c"vkGetPhysicalDeviceProperties2")
                 .or_else(|| next(find, c"vkGetPhysicalDeviceProperties2KHR"));
-            let families2 = next(find, c"vkGetPhysicalDeviceQueueFamilyProperties2")
-                .or_else(|| next(find, c"vkGetPhysicalDeviceQueueFamilyProperties2KHR"));
             Self {
                 instance,
                 get,
@@ -102,8 +98,6 @@ impl InstanceTable {
                 properties: next(find, c"vkGetPhysicalDeviceProperties"),
                 properties2,
                 extensions: next(find, c"vkEnumerateDeviceExtensionProperties"),
-                families: next(find, c"vkGetPhysicalDeviceQueueFamilyProperties"),
-                families2,
             }
         }
     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, HeadlessContext,
-    HeadlessOptions, ImportedBuffer, ImportedSemaphore, OwnedSemaphore, SemaphoreOp, ValidationLog, VulkanInterop,
+    HeadlessOptions, ImportedBuffer, ImportedSemaphore, OwnedSemaphore, QueueKind, SemaphoreOp, ValidationLog,
+    VulkanInterop,
 };
 use gpu_interop::{
     Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
@@ -46,11 +47,22 @@ pub(super) struct VulkanExporter {
     staging: [Arc<Staging>; 2],
 }
 
+/// `compute`: the exporter uses a queue without graphics, on which images are copied and cleared without draws.
+const QUEUE_VARIABLE: &str = "GPU_INTEROP_VULKAN_QUEUE";
+
 impl VulkanExporter {
     /// Opens the Vulkan device of the importing device, with the validation layer if it is installed and usable.
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = HeadlessOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
+        let queue = match system::set_variable(QUEUE_VARIABLE) {
+            Some(kind) if kind == "compute" => QueueKind::ComputeOnly,
+            Some(other) => {
+                return Err(Stop::failed(format!("{QUEUE_VARIABLE}={}: use `compute`, or unset it", other.display())));
+            }
+            None => QueueKind::General,
+        };
+        let options = options.queue(queue);
         let unchecked = if signals_by_host { deadlocks()? } else { None };
         let (context, validated) = match HeadlessContext::new(&options.clone().validation(unchecked.is_none())) {
             Ok(context) => (context, unchecked.is_none()),
