@@ -6,7 +6,7 @@ use std::array::from_fn;
 
 use crate::decode::{Dpp, Fields, Modifiers, Route, Sdwa};
 use crate::table::Encoding;
-use crate::value::{Kind, Pair, Value};
+use crate::value::{Integer, Kind, Pair, Value};
 use crate::wave::{LANES, Lanes, Wave, code};
 use crate::{Result, unknown};
 
@@ -234,6 +234,37 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     write(wave, fields, from_fn::<R, LANES, _>(|lane| function(a[lane], b[lane], c[lane])))
 }
 
+/// The fields without the clamp, which saturated the results already.
+pub(crate) fn wrapping(fields: &Fields) -> Fields {
+    Fields { modifiers: Modifiers { clamp: false, ..fields.modifiers }, ..*fields }
+}
+
+/// As [`binary`], for a function whose exact result wraps, or saturates with the clamp.
+pub(crate) fn exact_binary<A: Value, B: Value, R: Integer>(
+    wave: &mut Wave,
+    fields: &Fields,
+    function: impl Fn(A, B) -> i64,
+) -> Result<()> {
+    if fields.modifiers.clamp {
+        binary(wave, &wrapping(fields), |a, b| R::saturated(function(a, b)))
+    } else {
+        binary(wave, fields, |a, b| R::wrapped(function(a, b)))
+    }
+}
+
+/// As [`ternary`], for a function whose exact result wraps, or saturates with the clamp.
+pub(crate) fn exact_ternary<A: Value, B: Value, C: Value, R: Integer>(
+    wave: &mut Wave,
+    fields: &Fields,
+    function: impl Fn(A, B, C) -> i64,
+) -> Result<()> {
+    if fields.modifiers.clamp {
+        ternary(wave, &wrapping(fields), |a, b, c| R::saturated(function(a, b, c)))
+    } else {
+        ternary(wave, fields, |a, b, c| R::wrapped(function(a, b, c)))
+    }
+}
+
 /// As [`ternary`], with the old destination as the third operand.
 pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     wave: &mut Wave,
@@ -254,24 +285,25 @@ pub(crate) fn with_literal<T: Value>(wave: &mut Wave, fields: &Fields, function:
 }
 
 /// An addition or subtraction with a carry: the function gets both operands and the carry in, and returns the result and
-/// the carry out.
+/// the carry out. With the clamp, a result with a carry is the limit.
 pub(crate) fn carry(
     wave: &mut Wave,
     fields: &Fields,
     takes: bool,
+    limit: u32,
     function: impl Fn(u32, u32, bool) -> (u32, bool),
 ) -> Result<()> {
     let (a, b) = (read::<u32>(wave, fields, 0)?, read::<u32>(wave, fields, 1)?);
     let carries = if takes { wave.scalar::<u64>(fields.sources[2], 0)? } else { 0 };
     let lanes = written(wave, fields);
+    let saturates = fields.modifiers.clamp;
     let mut out = 0;
     let results = from_fn(|lane| {
         let (result, carried) = function(a[lane], b[lane], carries >> lane & 1 != 0);
         out |= u64::from(carried) << lane;
-        result
+        if saturates && carried { limit } else { result }
     });
-    // With the clamp, results saturate; no program at hand uses it.
-    write::<u32>(wave, fields, results)?;
+    write::<u32>(wave, &wrapping(fields), results)?;
     wave.set_pair(fields.scalar, out & lanes);
     Ok(())
 }

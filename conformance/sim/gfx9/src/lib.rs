@@ -19,6 +19,8 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod buffer;
+#[cfg(all(test, target_os = "linux"))]
+mod check;
 mod decode;
 mod dispatch;
 mod format;

@@ -117,6 +117,31 @@ integers! {
         |low, high| (u64::from(high) << 32 | u64::from(low)).cast_signed();
 }
 
+/// An integer that saturates.
+pub(crate) trait Integer: Value {
+    fn wrapped(exact: i64) -> Self;
+
+    fn saturated(exact: i64) -> Self;
+}
+
+macro_rules! saturating {
+    ($($type:ty),*) => {
+        $(
+            impl Integer for $type {
+                fn wrapped(exact: i64) -> Self {
+                    exact as $type
+                }
+
+                fn saturated(exact: i64) -> Self {
+                    exact.clamp(<$type>::MIN.into(), <$type>::MAX.into()) as $type
+                }
+            }
+        )*
+    };
+}
+
+saturating! { u16, i16, u32, i32 }
+
 macro_rules! floats {
     ($($type:ty, $kind:ident, $bits:ty, $exponent:literal, $zero:expr, $one:expr, $scales:expr;)*) => {
         $(
