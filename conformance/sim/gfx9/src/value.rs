@@ -214,6 +214,10 @@ macro_rules! pairs {
                 fn finished(self, scale: u8, clamp: bool) -> Option<Self> {
                     Some(Self(self.0.finished(scale, clamp)?, self.1.finished(scale, clamp)?))
                 }
+
+                fn flushed(self) -> Self {
+                    Self(self.0.flushed(), self.1.flushed())
+                }
             }
         )*
     };

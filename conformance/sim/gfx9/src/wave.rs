@@ -169,8 +169,9 @@ impl Wave {
             240..=248 => {
                 let [half, single, double] = FLOATS[index - 240];
                 match kind {
-                    Kind::Int16 | Kind::Float16 | Kind::Pair16 | Kind::PairFloat16 => (half as u32, 0),
-                    Kind::Int32 | Kind::Float32 => (single as u32, 0),
+                    Kind::Int16 | Kind::Float16 | Kind::PairFloat16 => (half as u32, 0),
+                    // A pair of integers is the whole word.
+                    Kind::Int32 | Kind::Float32 | Kind::Pair16 => (single as u32, 0),
                     Kind::Int64 | Kind::Float64 => (double as u32, (double >> 32) as u32),
                 }
             }

@@ -42,3 +42,8 @@ pub(crate) fn missing(executed: &Rows) -> Vec<String> {
     let all = table::rows().filter(|(encoding, row)| !executed.contains(&(*encoding, row.opcode)));
     all.map(|(encoding, row)| format!("{encoding:?} {}", row.name)).collect()
 }
+
+/// Number of all rows.
+pub(crate) fn count() -> usize {
+    table::rows().count()
+}

@@ -479,7 +479,9 @@ fn buffer_word(
 }
 
 fn refuse_unusual(fields: &Fields) -> Result<()> {
-    match fields.bits & (flag::BUFFER_LDS | flag::BUFFER_TFE) {
+    // MTBUF has its opcode in the place of the first bit.
+    let shared = if fields.encoding == super::Encoding::Mubuf { flag::BUFFER_LDS } else { 0 };
+    match fields.bits & (shared | flag::BUFFER_TFE) {
         0 => Ok(()),
         _ => Err(unknown("a buffer access into LDS, or with a status")),
     }

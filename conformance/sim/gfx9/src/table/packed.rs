@@ -95,7 +95,10 @@ fn mixed_source(unit: &Unit<'_, '_>, fields: &Fields, index: usize) -> Result<[f
     let single = Fields { modifiers: crate::decode::Modifiers::NONE, ..*fields };
     let values = if has(modifiers.select_high) {
         let words = lanes::read::<u32>(unit.wave, &single, index)?;
-        words.map(|word| f16::from_bits(if has(modifiers.select) { (word >> 16) as u16 } else { word as u16 }).to_f32())
+        words.map(|word| {
+            let half = f16::from_bits(if has(modifiers.select) { (word >> 16) as u16 } else { word as u16 });
+            if unit.wave.mode.flush_other { half.flushed().to_f32() } else { half.to_f32() }
+        })
     } else {
         lanes::read::<f32>(unit.wave, &single, index)?
     };
@@ -116,10 +119,11 @@ fn mixed(unit: &Unit<'_, '_>, fields: &Fields) -> Result<[f32; LANES]> {
 /// Writes one half of the destination.
 fn mixed_half(unit: &mut Unit<'_, '_>, fields: &Fields, shift: u32) -> Result<()> {
     let results = mixed(unit, fields)?;
-    let active: Vec<_> = unit.wave.active().collect();
+    let (active, flushes) = (unit.wave.active(), unit.wave.mode.flush_other);
     let register = unit.wave.vector_mut(fields.destination.into())?;
     for lane in active {
-        let half = u32::from(f16::from_f32(results[lane]).to_bits()) << shift;
+        let half = f16::from_f32(results[lane]);
+        let half = u32::from(if flushes { half.flushed() } else { half }.to_bits()) << shift;
         register[lane] = register[lane] & !(0xffff << shift) | half;
     }
     Ok(())
