@@ -357,6 +357,26 @@ pub(crate) fn carry(
     limit: u32,
     function: impl Fn(u32, u32, bool) -> (u32, bool),
 ) -> Result<()> {
+    if is_plain(wave, fields, &[], Kind::Int32) {
+        let carries = if takes { wave.scalar::<u64>(fields.sources[2], 0)? } else { 0 };
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<u32>(wave, fields, 0, first)?, plain::<u32>(wave, fields, 1, second)?);
+        let pair = |lane: usize, carried: bool| function(a.low[lane], b.low[lane], carried);
+        let carried = |lane: usize| carries >> lane & 1 != 0;
+        let (results, out) = if takes {
+            (
+                from_fn::<u32, LANES, _>(|lane| pair(lane, carried(lane)).0),
+                packed_mask(|lane| pair(lane, carried(lane)).1),
+            )
+        } else {
+            (from_fn(|lane| pair(lane, false).0), packed_mask(|lane| pair(lane, false).1))
+        };
+        let out = out & wave.exec();
+        store(wave, fields.destination.into(), &results)?;
+        wave.set_pair(fields.scalar, out);
+        return Ok(());
+    }
     let (a, b) = (read::<u32>(wave, fields, 0)?, read::<u32>(wave, fields, 1)?);
     let carries = if takes { wave.scalar::<u64>(fields.sources[2], 0)? } else { 0 };
     let lanes = written(wave, fields);

@@ -114,15 +114,16 @@ impl<'a> Bus<'a> {
         let mapping = self.find(first).ok()?;
         let size = u64::from(words) * 4;
         let last = mapping.length.checked_sub(size)?;
-        let mut offsets = [0; LANES];
-        let (mut largest, mut bits) = (0, mapping.host.addr() as u64);
-        for (lane, offset) in offsets.iter_mut().enumerate() {
-            let mask = 0_u64.wrapping_sub(active >> lane & 1);
-            *offset = addresses[lane].wrapping_sub(mapping.start) & mask;
-            largest = largest.max(*offset);
-            bits |= *offset;
+        let mut offsets = addresses.map(|address| address.wrapping_sub(mapping.start));
+        if active != u64::MAX {
+            for (lane, offset) in offsets.iter_mut().enumerate() {
+                *offset &= 0_u64.wrapping_sub(active >> lane & 1);
+            }
         }
-        let fits = largest <= last && bits & 3 == 0 && (mapping.writable || !write);
+        // The highest bit is set if an offset is beyond the last one.
+        let beyond = offsets.iter().fold(last, |bits, offset| bits | offset | last.wrapping_sub(*offset));
+        let unaligned = offsets.iter().fold(mapping.host.addr() as u64, |bits, offset| bits | offset) & 3;
+        let fits = beyond >> 63 == 0 && unaligned == 0 && (mapping.writable || !write);
         fits.then_some(Window { host: mapping.host, offsets, words, writable: write })
     }
 

@@ -151,6 +151,7 @@ enum Target {
 }
 
 /// The accesses of all lanes to global memory, if one mapping contains them.
+#[inline]
 fn window(unit: &mut Unit<'_, '_>, fields: &Fields, words: u8, write: bool) -> Result<Option<Window>> {
     use super::Encoding::{Flat, Global};
     let first = usize::from(fields.sources[0]);
@@ -286,6 +287,12 @@ fn store(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
     {
         for word in 0..words {
             let register = unit.wave.vector(data + usize::from(word))?;
+            if unit.wave.exec() == u64::MAX {
+                for (lane, value) in register.iter().enumerate() {
+                    window.store(lane, word, *value);
+                }
+                continue;
+            }
             for lane in unit.wave.active() {
                 window.store(lane, word, register[lane]);
             }

@@ -108,8 +108,9 @@ const fn borrow(a: u32, b: u32, taken: bool) -> (u32, bool) {
 }
 
 const fn add_carry(a: u32, b: u32, carried: bool) -> (u32, bool) {
-    let sum = a as u64 + b as u64 + carried as u64;
-    (sum as u32, sum >> 32 != 0)
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carried as u32);
+    (sum, first || second)
 }
 
 const fn signed24(value: u32) -> i32 {
