@@ -282,6 +282,8 @@ pub(super) fn atomics() {
             let data = |lane: usize| {
                 if lane % 3 == 0 {
                     5
+                } else if lane % 3 == 1 {
+                    read(&before, lane)
                 } else {
                     (lane as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits))
                 }
