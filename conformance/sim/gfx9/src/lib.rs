@@ -17,6 +17,8 @@
 
 // Instructions truncate and reinterpret numbers by definition.
 #![allow(clippy::cast_possible_truncation)]
+// The macros of the tables give closures their types.
+#![allow(clippy::redundant_closure_call)]
 
 mod buffer;
 #[cfg(all(test, target_os = "linux"))]
@@ -31,7 +33,7 @@ mod text;
 mod value;
 mod wave;
 
-pub use decode::{Instruction, decode};
+pub use decode::{Instruction, NO_ROW, decode};
 pub use dispatch::{Dispatch, Launch, Progress};
 pub use memory::{Mapping, Memory};
 

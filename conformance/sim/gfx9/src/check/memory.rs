@@ -43,7 +43,7 @@ fn machine() -> (Machine, Vec<Place>) {
     machine.set_vector(2, |lane| memory + 24 * lane as u64);
     machine.set_word(4, |lane| 24 * lane as u32);
     machine.set_word(5, |lane| 4 * (lane as u32 % 4));
-    machine.set_vector(6, |lane| 0x2_0000 << 32 | 4 * (lane as u64 % 4));
+    machine.set_vector(6, |lane| (0x2_0000 << 32) | (4 * (lane as u64 % 4)));
     machine.wave.set_pair(2, memory);
     machine.wave.set_pair(code::FLAT_SCRATCH, private);
     machine.wave.scalars[20] = 8;
@@ -280,7 +280,7 @@ pub(super) fn atomics() {
             };
             // Small data for those that count, and equal data for those that compare.
             let data = |lane: usize| {
-                if lane % 3 == 0 {
+                if lane.is_multiple_of(3) {
                     5
                 } else if lane % 3 == 1 {
                     read(&before, lane)
@@ -288,7 +288,7 @@ pub(super) fn atomics() {
                     (lane as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u64::MAX >> (64 - bits))
                 }
             };
-            let compare = |lane: usize| if lane % 2 == 0 { read(&before, lane) } else { 1 };
+            let compare = |lane: usize| if lane.is_multiple_of(2) { read(&before, lane) } else { 1 };
             machine.set_vector(10, data);
             machine.set_vector(if bits == 32 { 11 } else { 12 }, compare);
             machine.set_vector(20, |_| OLD.into());
@@ -355,14 +355,14 @@ pub(super) fn shared_atomics() {
             let mut machine = Machine::new();
             // Words that are numbers in all types.
             let old = |lane: usize| {
-                if lane % 4 == 0 {
+                if lane.is_multiple_of(4) {
                     lane as u64
                 } else {
                     (lane as u64).wrapping_mul(0x0123_4567_89ab_cdef) & most & !0x4000_0000
                 }
             };
             let data = |lane: usize| {
-                if lane % 3 == 0 {
+                if lane.is_multiple_of(3) {
                     5
                 } else if lane % 3 == 1 {
                     old(lane)

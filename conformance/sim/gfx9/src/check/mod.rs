@@ -1,7 +1,13 @@
 //! Tests of meaning: programs are executed by the interpreter, and their results are compared with those of the same
 //! programs on this machine, or with the instructions' definitions.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "these are tests, also outside of functions")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "these are tests, also outside of functions"
+)]
+#![allow(clippy::needless_range_loop, reason = "lanes number registers, too")]
 #![allow(clippy::type_complexity, reason = "tables of functions are read line by line")]
 
 mod compile;

@@ -59,10 +59,6 @@ impl Program {
         Self { image, base, symbols }
     }
 
-    pub(crate) fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.symbols.iter().filter_map(|(name, _)| name.strip_suffix(".kd"))
-    }
-
     /// Prepares a dispatch of a kernel with the words of its arguments.
     pub(crate) fn dispatch(&self, space: &mut Space, name: &str, grid: Grid, arguments: &[u8]) -> Dispatch {
         let descriptor = format!("{name}.kd");

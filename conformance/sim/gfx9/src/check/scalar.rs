@@ -153,8 +153,8 @@ fn arithmetic(cases: &mut Cases) {
     cases.two("s_cselect_b32", |a: u32, b: u32, scc| (if scc { a } else { b }, scc));
     cases.two("s_cselect_b64", |a: u64, b: u64, scc| (if scc { a } else { b }, scc));
     cases.two("s_mul_i32", |a: i32, b: i32, scc| (a.wrapping_mul(b), scc));
-    cases.two("s_mul_hi_u32", |a: u32, b: u32, scc| ((u64::from(a) * u64::from(b) >> 32) as u32, scc));
-    cases.two("s_mul_hi_i32", |a: i32, b: i32, scc| ((i64::from(a) * i64::from(b) >> 32) as i32, scc));
+    cases.two("s_mul_hi_u32", |a: u32, b: u32, scc| (((u64::from(a) * u64::from(b)) >> 32) as u32, scc));
+    cases.two("s_mul_hi_i32", |a: i32, b: i32, scc| (((i64::from(a) * i64::from(b)) >> 32) as i32, scc));
     cases.logic("s_absdiff_i32", |a: i32, b: i32| {
         let difference = a.wrapping_sub(b);
         if difference < 0 { 0_i32.wrapping_sub(difference) } else { difference }

@@ -172,10 +172,11 @@ fn integers(cases: &mut Cases) {
     });
     cases.two("v_mul_i32_i24", |a: u32, b: u32| ((a << 8) as i32 >> 8).wrapping_mul((b << 8) as i32 >> 8));
     cases.two("v_mul_hi_i32_i24", |a: u32, b: u32| {
-        (i64::from((a << 8) as i32 >> 8) * i64::from((b << 8) as i32 >> 8) >> 32) as i32
+        ((i64::from((a << 8) as i32 >> 8) * i64::from((b << 8) as i32 >> 8)) >> 32) as i32
     });
     cases.two("v_mul_u32_u24", |a: u32, b: u32| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff));
-    cases.two("v_mul_hi_u32_u24", |a: u32, b: u32| (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32);
+    cases
+        .two("v_mul_hi_u32_u24", |a: u32, b: u32| ((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 32) as u32);
     cases.two("v_min_i32", i32::min);
     cases.two("v_max_i32", i32::max);
     cases.two("v_min_u32", u32::min);
@@ -220,8 +221,8 @@ fn integers(cases: &mut Cases) {
     cases.two("v_min_u16", u16::min);
     cases.two("v_min_i16", i16::min);
     cases.two("v_mul_lo_u32", u32::wrapping_mul);
-    cases.two("v_mul_hi_u32", |a: u32, b: u32| (u64::from(a) * u64::from(b) >> 32) as u32);
-    cases.two("v_mul_hi_i32", |a: i32, b: i32| (i64::from(a) * i64::from(b) >> 32) as i32);
+    cases.two("v_mul_hi_u32", |a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32);
+    cases.two("v_mul_hi_i32", |a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
     cases.two("v_bcnt_u32_b32", |a: u32, b: u32| a.count_ones().wrapping_add(b));
     cases.two("v_lshlrev_b64", |a: u32, b: u64| b.wrapping_shl(a));
     cases.two("v_lshrrev_b64", |a: u32, b: u64| b.wrapping_shr(a));
@@ -252,7 +253,7 @@ fn integers_of_three(cases: &mut Cases) {
     cases.three("v_lerp_u8", |a: u32, b: u32, c: u32| {
         (0..4).fold(0, |all, byte| {
             let part = |word: u32| word >> (8 * byte) & 0xff;
-            all | (part(a) + part(b) + (part(c) & 1)) / 2 << (8 * byte)
+            all | (((part(a) + part(b) + (part(c) & 1)) / 2) << (8 * byte))
         })
     });
     cases.three("v_alignbit_b32", |a: u32, b: u32, c: u32| ((u64::from(a) << 32 | u64::from(b)) >> (c & 31)) as u32);
@@ -710,7 +711,7 @@ fn comparisons(cases: &mut Cases) {
             ("eq", |a, b| a == b),
             ("le", |a, b| a <= b),
             ("gt", |a, b| a > b),
-            ("lg", |a, b| a < b || a > b),
+            ("lg", |a, b| a.partial_cmp(&b).is_some_and(std::cmp::Ordering::is_ne)),
             ("ge", |a, b| a >= b),
             ("o", |a, b| a.partial_cmp(&b).is_some()),
             ("u", |a, b| a.partial_cmp(&b).is_none()),

@@ -3,14 +3,17 @@
 use half::f16;
 
 use super::math::{class16, class32, class64};
-use super::{Execute, Row, Shape, Target, row};
+use super::{Execute, NO_CLAMP, Row, Shape, Target, row};
 use crate::lanes;
 use crate::value::Value;
 
 macro_rules! compare {
     ($a:ty, $b:ty, $function:expr) => {
+        compare!($a, $b, 0, $function)
+    };
+    ($a:ty, $b:ty, $traits:expr, $function:expr) => {
         (
-            Shape::alu(Target::Mask, &[<$a>::KIND, <$b>::KIND], 0),
+            Shape::alu(Target::Mask, &[<$a>::KIND, <$b>::KIND], $traits),
             (|unit, fields| lanes::compare::<$a, $b>(unit.wave, fields, $function)) as Execute,
         )
     };
@@ -18,7 +21,7 @@ macro_rules! compare {
 
 macro_rules! class {
     ($type:ty, $function:ident) => {
-        compare!($type, u32, |value, classes| $function(value) & classes != 0)
+        compare!($type, u32, NO_CLAMP, |value, classes| $function(value) & classes != 0)
     };
 }
 
@@ -34,7 +37,8 @@ pub(super) static CLASSES: &[Row] = &[
 /// The sixteen comparisons of a floating-point type, from an opcode on, and those that write EXEC.
 macro_rules! floats {
     ($name:ident, $first:literal, $type:ty, $suffix:literal) => {
-        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        // A comparison with NaN is false: both forms are needed.
+        #[allow(clippy::double_comparisons, clippy::neg_cmp_op_on_partial_ord)]
         pub(super) static $name: &[Row] = &floats!(@rows $first, $type, $suffix;
             0 "f" |_, _| false;
             1 "lt" |a, b| a < b;

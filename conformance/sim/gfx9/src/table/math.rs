@@ -181,7 +181,7 @@ fn scaled_part(value: f64, more: bool, exponent: i32) -> f64 {
     f64::from_bits(match exponent {
         1025.. => sign | f64::INFINITY.to_bits(),
         // The first bit of the significand adds 1 to the exponent.
-        -1021.. => sign | (((exponent + 1021) as u64) << 52) + significand,
+        -1021.. => sign | ((((exponent + 1021) as u64) << 52) + significand),
         _ => {
             let shift = (-1021_i32).saturating_sub(exponent).min(60);
             let (kept, lost) = (significand >> shift, significand & ((1 << shift) - 1));
@@ -339,9 +339,7 @@ pub(super) fn division_fixup32(quotient: f32, denominator: f32, numerator: f32) 
         f32::from_bits(0xffc0_0000)
     } else if denominator == 0.0 || numerator.is_infinite() {
         signed(f32::INFINITY)
-    } else if denominator.is_infinite() || numerator == 0.0 {
-        signed(0.0)
-    } else if exponent32(numerator) - exponent32(denominator) < -150 {
+    } else if denominator.is_infinite() || numerator == 0.0 || exponent32(numerator) - exponent32(denominator) < -150 {
         signed(0.0)
     } else if exponent32(numerator) - exponent32(denominator) > 128 {
         signed(f32::INFINITY)
@@ -361,9 +359,7 @@ pub(super) fn division_fixup64(quotient: f64, denominator: f64, numerator: f64) 
         f64::from_bits(0xfff8_0000_0000_0000)
     } else if denominator == 0.0 || numerator.is_infinite() {
         signed(f64::INFINITY)
-    } else if denominator.is_infinite() || numerator == 0.0 {
-        signed(0.0)
-    } else if exponent64(numerator) - exponent64(denominator) < -1075 {
+    } else if denominator.is_infinite() || numerator == 0.0 || exponent64(numerator) - exponent64(denominator) < -1075 {
         signed(0.0)
     } else if exponent64(numerator) - exponent64(denominator) > 1024 {
         signed(f64::INFINITY)
