@@ -15,7 +15,6 @@ pub(crate) struct Descriptor {
     /// Lanes' elements lie beside each other.
     swizzle: bool,
     index_stride: u32,
-    element_size: u32,
     /// The lane's number is added to the index.
     add_lane: bool,
     pub(crate) format: Format,
@@ -36,7 +35,6 @@ impl Descriptor {
             records,
             swizzle: high >> 31 != 0,
             index_stride: 8 << bits(21, 2),
-            element_size: 2 << bits(19, 2),
             add_lane,
             format: Format::of_buffer(bits(15, 4), bits(12, 3)),
             selects: std::array::from_fn(|place| bits(3 * place as u32, 3) as u8),
@@ -58,6 +56,9 @@ impl Descriptor {
         offset + size <= bytes
     }
 }
+
+/// Bytes of the parts of a swizzled buffer's elements that lie beside those of other elements. GFX9 has no field for it.
+const ELEMENT: u64 = 4;
 
 /// The offset and the index of a lane's access, and the range of the buffer.
 #[derive(Debug, Clone, Copy)]
@@ -85,16 +86,15 @@ pub(crate) fn place(
         index = index.wrapping_add(lane as u32);
     }
     let offset = u64::from(offset) + fields.offset.cast_unsigned() as u64;
-    let inside = if descriptor.stride == 0 || !indexed && !descriptor.swizzle {
-        offset + u64::from(size) + u64::from(scalar_offset) <= bytes(descriptor)
-    } else if descriptor.swizzle {
-        index < descriptor.records || !indexed
+    // Records are bytes unless both the descriptor and the instruction have an index.
+    let inside = if descriptor.stride == 0 || !indexed {
+        offset + u64::from(size) + u64::from(scalar_offset) <= descriptor.records.into()
     } else {
         index < descriptor.records
     };
     let stride = u64::from(descriptor.stride);
     let within = if descriptor.swizzle {
-        let (index_stride, element) = (u64::from(descriptor.index_stride), u64::from(descriptor.element_size));
+        let (index_stride, element) = (u64::from(descriptor.index_stride), ELEMENT);
         let (index, lane) = (u64::from(index) / index_stride, u64::from(index) % index_stride);
         let (row, rest) = (offset / element, offset % element);
         (index * stride + row * element) * index_stride + lane * element + rest
@@ -102,13 +102,6 @@ pub(crate) fn place(
         u64::from(index) * stride + offset
     };
     Ok(Place { address: descriptor.base + u64::from(scalar_offset) + within, inside })
-}
-
-fn bytes(descriptor: &Descriptor) -> u64 {
-    match descriptor.stride {
-        0 => descriptor.records.into(),
-        stride => u64::from(descriptor.records) * u64::from(stride),
-    }
 }
 
 #[cfg(test)]
@@ -124,7 +117,7 @@ mod tests {
             4 | 5 << 3 | 6 << 6 | 7 << 9 | 4 << 12 | 14 << 15 | 1 << 19 | 3 << 21,
         ]);
         assert_eq!((found.base, found.stride, found.records), (0x2_0000_1000, 16, 7));
-        assert_eq!((found.swizzle, found.index_stride, found.element_size, found.add_lane), (true, 64, 4, false));
+        assert_eq!((found.swizzle, found.index_stride, found.add_lane), (true, 64, false));
         assert_eq!(found.selects, [4, 5, 6, 7]);
         assert!(found.contains(100, 12) && !found.contains(100, 13));
     }

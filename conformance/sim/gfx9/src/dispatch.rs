@@ -191,6 +191,7 @@ impl Dispatch {
         let items: u32 = size.iter().product();
         let slot = (0..).find(|slot| self.running.iter().all(|group| group.slot != *slot)).unwrap_or(0);
         let count = items.div_ceil(LANES as u32);
+        let whole = self.waves() as u32;
         let waves = (0..count).map(|number| {
             let mut wave = Wave::new(
                 self.vectors,
@@ -199,7 +200,8 @@ impl Dispatch {
             );
             wave.pc = launch.program;
             let (most, bytes) = launch.scratch;
-            let offset = (slot * count + number) % most.max(1) * bytes;
+            // The last workgroup may have fewer waves than the others.
+            let offset = (slot * whole + number) % most.max(1) * bytes;
             set_scalars(&mut wave, launch, place, [count, number], offset);
             let first = number * LANES as u32;
             let lanes = (items - first).min(LANES as u32);
@@ -310,7 +312,11 @@ impl Code {
                 let decoded = decode([first, second]).map_err(unknown)?;
                 match decoded.reserved() {
                     Some(reason) => Err(unknown(reason)),
-                    None => Ok(empty.insert(decoded)),
+                    None => {
+                        #[cfg(all(test, target_os = "linux"))]
+                        crate::check::rows::record(&decoded);
+                        Ok(empty.insert(decoded))
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::array::from_fn;
 
 use crate::decode::{Dpp, Fields, Modifiers, Route, Sdwa};
 use crate::table::Encoding;
-use crate::value::{Kind, Pair, Value};
+use crate::value::{Integer, Kind, Pair, Value};
 use crate::wave::{LANES, Lanes, Wave, code};
 use crate::{Result, unknown};
 
@@ -146,18 +146,53 @@ pub(crate) fn write<T: Value>(wave: &mut Wave, fields: &Fields, mut values: Valu
     if fields.route != Route::Direct || fields.modifiers.select & 8 != 0 || keeps_high(fields, T::KIND) {
         return write_part(wave, fields, &values, number);
     }
-    let all = wave.exec() == u64::MAX;
-    let mask = *wave.mask();
-    let mut store = |number: usize, words: Lanes| {
-        let register = wave.vector_mut(number)?;
-        *register = if all { words } else { from_fn(|lane| register[lane] & !mask[lane] | words[lane] & mask[lane]) };
-        Ok(())
-    };
-    store(number, from_fn(|lane| values[lane].low()))?;
+    store(wave, number, &values)
+}
+
+fn store<T: Value>(wave: &mut Wave, number: usize, values: &Values<T>) -> Result<()> {
+    wave.set_active(number, |lane| values[lane].low())?;
     if T::KIND.words() == 2 {
-        store(number + 1, from_fn(|lane| values[lane].high()))?;
+        wave.set_active(number + 1, |lane| values[lane].high())?;
     }
     Ok(())
+}
+
+/// `true` if neither operands nor the result of an instruction are changed on their way.
+fn is_plain(wave: &Wave, fields: &Fields, kinds: &[Kind], result: Kind) -> bool {
+    fields.route == Route::Direct
+        && fields.modifiers == Modifiers::NONE
+        && !kinds.iter().any(|kind| wave.mode.flushes(*kind))
+        && !wave.mode.flushes(result)
+        && !keeps_high(fields, result)
+}
+
+/// The words of an operand that is not changed on its way: of the registers themselves, or copies of a scalar.
+struct Plain<'a> {
+    low: &'a Lanes,
+    high: &'a Lanes,
+}
+
+impl Plain<'_> {
+    fn get<T: Value>(&self, lane: usize) -> T {
+        T::from_words(self.low[lane], if T::KIND.words() == 2 { self.high[lane] } else { 0 })
+    }
+}
+
+fn plain<'a, T: Value>(
+    wave: &'a Wave,
+    fields: &Fields,
+    index: usize,
+    copies: &'a mut (Option<Lanes>, Option<Lanes>),
+) -> Result<Plain<'a>> {
+    let source = fields.sources[index];
+    if let Some(number) = source.checked_sub(code::VECTOR) {
+        let number = usize::from(number);
+        let low = wave.vector(number)?;
+        return Ok(Plain { low, high: if T::KIND.words() == 2 { wave.vector(number + 1)? } else { low } });
+    }
+    let (low, high) = wave.scalar_words(source, fields.literal, T::KIND)?;
+    let low = &*copies.0.insert([low; LANES]);
+    Ok(Plain { low, high: if T::KIND.words() == 2 { copies.1.insert([high; LANES]) } else { low } })
 }
 
 /// `true` if a 16-bit result leaves the other half of the register as it was: of those instructions that can select a
@@ -211,6 +246,12 @@ fn merged(sdwa: &Sdwa, old: u32, new: u32) -> u32 {
 }
 
 pub(crate) fn unary<A: Value, R: Value>(wave: &mut Wave, fields: &Fields, function: impl Fn(A) -> R) -> Result<()> {
+    if is_plain(wave, fields, &[A::KIND], R::KIND) {
+        let mut copies = (None, None);
+        let a = plain::<A>(wave, fields, 0, &mut copies)?;
+        let results = from_fn::<R, LANES, _>(|lane| function(a.get(lane)));
+        return store(wave, fields.destination.into(), &results);
+    }
     let a = read::<A>(wave, fields, 0)?;
     write(wave, fields, from_fn::<R, LANES, _>(|lane| function(a[lane])))
 }
@@ -220,6 +261,13 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     fields: &Fields,
     function: impl Fn(A, B) -> R,
 ) -> Result<()> {
+    if is_plain(wave, fields, &[A::KIND, B::KIND], R::KIND) {
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<A>(wave, fields, 0, first)?, plain::<B>(wave, fields, 1, second)?);
+        let results = from_fn::<R, LANES, _>(|lane| function(a.get(lane), b.get(lane)));
+        return store(wave, fields.destination.into(), &results);
+    }
     let (a, b) = (read::<A>(wave, fields, 0)?, read::<B>(wave, fields, 1)?);
     write(wave, fields, from_fn::<R, LANES, _>(|lane| function(a[lane], b[lane])))
 }
@@ -229,9 +277,48 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     fields: &Fields,
     function: impl Fn(A, B, C) -> R,
 ) -> Result<()> {
+    if is_plain(wave, fields, &[A::KIND, B::KIND, C::KIND], R::KIND) {
+        let mut copies = [(None, None), (None, None), (None, None)];
+        let [first, second, third] = &mut copies;
+        let (a, b) = (plain::<A>(wave, fields, 0, first)?, plain::<B>(wave, fields, 1, second)?);
+        let c = plain::<C>(wave, fields, 2, third)?;
+        let results = from_fn::<R, LANES, _>(|lane| function(a.get(lane), b.get(lane), c.get(lane)));
+        return store(wave, fields.destination.into(), &results);
+    }
     let (a, b) = (read::<A>(wave, fields, 0)?, read::<B>(wave, fields, 1)?);
     let c = read::<C>(wave, fields, 2)?;
     write(wave, fields, from_fn::<R, LANES, _>(|lane| function(a[lane], b[lane], c[lane])))
+}
+
+/// The fields without the clamp, which saturated the results already.
+pub(crate) fn wrapping(fields: &Fields) -> Fields {
+    Fields { modifiers: Modifiers { clamp: false, ..fields.modifiers }, ..*fields }
+}
+
+/// As [`binary`], for a function whose exact result wraps, or saturates with the clamp.
+pub(crate) fn exact_binary<A: Value, B: Value, R: Integer>(
+    wave: &mut Wave,
+    fields: &Fields,
+    function: impl Fn(A, B) -> i64,
+) -> Result<()> {
+    if fields.modifiers.clamp {
+        binary(wave, &wrapping(fields), |a, b| R::saturated(function(a, b)))
+    } else {
+        binary(wave, fields, |a, b| R::wrapped(function(a, b)))
+    }
+}
+
+/// As [`ternary`], for a function whose exact result wraps, or saturates with the clamp.
+pub(crate) fn exact_ternary<A: Value, B: Value, C: Value, R: Integer>(
+    wave: &mut Wave,
+    fields: &Fields,
+    function: impl Fn(A, B, C) -> i64,
+) -> Result<()> {
+    if fields.modifiers.clamp {
+        ternary(wave, &wrapping(fields), |a, b, c| R::saturated(function(a, b, c)))
+    } else {
+        ternary(wave, fields, |a, b, c| R::wrapped(function(a, b, c)))
+    }
 }
 
 /// As [`ternary`], with the old destination as the third operand.
@@ -240,6 +327,14 @@ pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     fields: &Fields,
     function: impl Fn(A, B, R) -> R,
 ) -> Result<()> {
+    if is_plain(wave, fields, &[A::KIND, B::KIND], R::KIND) {
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<A>(wave, fields, 0, first)?, plain::<B>(wave, fields, 1, second)?);
+        let old = wave.vector(fields.destination.into())?;
+        let results = from_fn::<R, LANES, _>(|lane| function(a.get(lane), b.get(lane), R::from_words(old[lane], 0)));
+        return store(wave, fields.destination.into(), &results);
+    }
     let (a, b) = (read::<A>(wave, fields, 0)?, read::<B>(wave, fields, 1)?);
     let direct = Fields { sources: [code::VECTOR + fields.destination; 4], ..Fields::default() };
     let old = read::<R>(wave, &direct, 0)?;
@@ -254,24 +349,45 @@ pub(crate) fn with_literal<T: Value>(wave: &mut Wave, fields: &Fields, function:
 }
 
 /// An addition or subtraction with a carry: the function gets both operands and the carry in, and returns the result and
-/// the carry out.
+/// the carry out. With the clamp, a result with a carry is the limit.
 pub(crate) fn carry(
     wave: &mut Wave,
     fields: &Fields,
     takes: bool,
+    limit: u32,
     function: impl Fn(u32, u32, bool) -> (u32, bool),
 ) -> Result<()> {
+    if is_plain(wave, fields, &[], Kind::Int32) {
+        let carries = if takes { wave.scalar::<u64>(fields.sources[2], 0)? } else { 0 };
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<u32>(wave, fields, 0, first)?, plain::<u32>(wave, fields, 1, second)?);
+        let pair = |lane: usize, carried: bool| function(a.low[lane], b.low[lane], carried);
+        let carried = |lane: usize| carries >> lane & 1 != 0;
+        let (results, out) = if takes {
+            (
+                from_fn::<u32, LANES, _>(|lane| pair(lane, carried(lane)).0),
+                packed_mask(|lane| pair(lane, carried(lane)).1),
+            )
+        } else {
+            (from_fn(|lane| pair(lane, false).0), packed_mask(|lane| pair(lane, false).1))
+        };
+        let out = out & wave.exec();
+        store(wave, fields.destination.into(), &results)?;
+        wave.set_pair(fields.scalar, out);
+        return Ok(());
+    }
     let (a, b) = (read::<u32>(wave, fields, 0)?, read::<u32>(wave, fields, 1)?);
     let carries = if takes { wave.scalar::<u64>(fields.sources[2], 0)? } else { 0 };
     let lanes = written(wave, fields);
+    let saturates = fields.modifiers.clamp;
     let mut out = 0;
     let results = from_fn(|lane| {
         let (result, carried) = function(a[lane], b[lane], carries >> lane & 1 != 0);
         out |= u64::from(carried) << lane;
-        result
+        if saturates && carried { limit } else { result }
     });
-    // With the clamp, results saturate; no program at hand uses it.
-    write::<u32>(wave, fields, results)?;
+    write::<u32>(wave, &wrapping(fields), results)?;
     wave.set_pair(fields.scalar, out & lanes);
     Ok(())
 }
@@ -279,6 +395,16 @@ pub(crate) fn carry(
 /// Selects one of two operands by a mask.
 pub(crate) fn choose(wave: &mut Wave, fields: &Fields) -> Result<()> {
     let mask = wave.scalar::<u64>(fields.sources[2], 0)?;
+    if is_plain(wave, fields, &[], Kind::Int32) {
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<u32>(wave, fields, 0, first)?, plain::<u32>(wave, fields, 1, second)?);
+        let chosen = from_fn::<u32, LANES, _>(|lane| {
+            let all = 0_u32.wrapping_sub((mask >> lane & 1) as u32);
+            b.low[lane] & all | a.low[lane] & !all
+        });
+        return store(wave, fields.destination.into(), &chosen);
+    }
     // The modifiers change signs only: denormal numbers stay.
     let Modifiers { absolute, negate, .. } = fields.modifiers;
     let sign = |index: usize, word: u32| {
@@ -290,18 +416,33 @@ pub(crate) fn choose(wave: &mut Wave, fields: &Fields) -> Result<()> {
     write(wave, fields, from_fn::<u32, LANES, _>(chosen))
 }
 
+/// The lanes for which a condition holds.
+fn packed_mask(condition: impl Fn(usize) -> bool) -> u64 {
+    // Bytes first: the conditions are computed side by side.
+    let bytes = from_fn::<u8, LANES, _>(|lane| condition(lane).into());
+    bytes.chunks_exact(8).enumerate().fold(0, |mask, (place, chunk)| {
+        let eight = chunk.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        // The lowest bits of eight bytes, beside each other in the highest byte.
+        mask | (eight.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * place)
+    })
+}
+
 /// A comparison: the mask of active lanes for which it holds. The opcodes with bit 4 set write EXEC, too.
 pub(crate) fn compare<A: Value, B: Value>(
     wave: &mut Wave,
     fields: &Fields,
     function: impl Fn(A, B) -> bool,
 ) -> Result<()> {
-    let (a, b) = (read::<A>(wave, fields, 0)?, read::<B>(wave, fields, 1)?);
-    let mut mask = 0_u64;
-    for lane in 0..LANES {
-        mask |= u64::from(function(a[lane], b[lane])) << lane;
-    }
-    mask &= written(wave, fields);
+    let mask = if is_plain(wave, fields, &[A::KIND, B::KIND], Kind::Int32) {
+        let mut copies = [(None, None), (None, None)];
+        let [first, second] = &mut copies;
+        let (a, b) = (plain::<A>(wave, fields, 0, first)?, plain::<B>(wave, fields, 1, second)?);
+        packed_mask(|lane| function(a.get(lane), b.get(lane)))
+    } else {
+        let (a, b) = (read::<A>(wave, fields, 0)?, read::<B>(wave, fields, 1)?);
+        packed_mask(|lane| function(a[lane], b[lane]))
+    };
+    let mask = mask & written(wave, fields);
     wave.set_pair(fields.scalar, mask);
     if writes_exec(fields.opcode) {
         wave.set_pair(code::EXEC, mask);

@@ -21,6 +21,8 @@
 #![allow(clippy::redundant_closure_call)]
 
 mod buffer;
+#[cfg(all(test, target_os = "linux"))]
+mod check;
 mod decode;
 mod dispatch;
 mod format;

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::wave::LANES;
 use crate::{Result, Stop};
 
 /// A range of addresses and its bytes in this process.
@@ -33,6 +34,34 @@ pub unsafe trait Memory {
 /// Mappings that were used last.
 const KNOWN: usize = 8;
 
+/// Accesses of a wave to one mapping, which contains `words` aligned words at the offset of each lane.
+pub(crate) struct Window {
+    host: *mut u8,
+    offsets: [u64; LANES],
+    words: u8,
+    writable: bool,
+}
+
+impl Window {
+    fn word(&self, lane: usize, word: u8) -> &AtomicU32 {
+        let offset = self.offsets[lane] + 4 * u64::from(word.min(self.words - 1));
+        // SAFETY: the mapping contains the lane's words, which are aligned and accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.host.wrapping_add(offset as usize).cast()) }
+    }
+
+    /// Reads a word of a lane. That of an inactive one is some word of the mapping.
+    pub(crate) fn load(&self, lane: usize, word: u8) -> u32 {
+        self.word(lane, word).load(Ordering::Relaxed)
+    }
+
+    /// Writes a word of an active lane.
+    pub(crate) fn store(&self, lane: usize, word: u8, value: u32) {
+        if self.writable {
+            self.word(lane, word).store(value, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Access to an address space during one run.
 pub(crate) struct Bus<'a> {
     memory: &'a dyn Memory,
@@ -59,8 +88,9 @@ impl<'a> Bus<'a> {
             self.known.swap(0, place);
             return Ok(self.known[0]);
         }
-        let found = self.memory.find(address).filter(contains);
-        let found = found.ok_or(Stop::PageFault { address, read_only: false })?;
+        let Some(found) = self.memory.find(address).filter(contains) else {
+            return Err(Stop::PageFault { address, read_only: false });
+        };
         self.next = (self.next + 1) % KNOWN;
         self.known[self.next] = found;
         Ok(found)
@@ -75,6 +105,26 @@ impl<'a> Bus<'a> {
         let offset = address - mapping.start;
         let whole = mapping.length - offset >= size;
         Ok(whole.then(|| mapping.host.wrapping_add(offset as usize)))
+    }
+
+    /// The accesses of a wave's active lanes to `words` words each, if one mapping contains all of them and they are
+    /// aligned. Otherwise each is to be made on its own, which finds what is wrong with it.
+    pub(crate) fn window(&mut self, addresses: &[u64; LANES], active: u64, words: u8, write: bool) -> Option<Window> {
+        let first = *addresses.get(active.trailing_zeros() as usize)?;
+        let mapping = self.find(first).ok()?;
+        let size = u64::from(words) * 4;
+        let last = mapping.length.checked_sub(size)?;
+        let mut offsets = addresses.map(|address| address.wrapping_sub(mapping.start));
+        if active != u64::MAX {
+            for (lane, offset) in offsets.iter_mut().enumerate() {
+                *offset &= 0_u64.wrapping_sub(active >> lane & 1);
+            }
+        }
+        // The highest bit is set if an offset is beyond the last one.
+        let beyond = offsets.iter().fold(last, |bits, offset| bits | offset | last.wrapping_sub(*offset));
+        let unaligned = offsets.iter().fold(mapping.host.addr() as u64, |bits, offset| bits | offset) & 3;
+        let fits = beyond >> 63 == 0 && unaligned == 0 && (mapping.writable || !write);
+        fits.then_some(Window { host: mapping.host, offsets, words, writable: write })
     }
 
     /// Reads a word of 1, 2, 4 or 8 bytes.

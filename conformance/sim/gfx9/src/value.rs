@@ -118,6 +118,31 @@ integers! {
         |low, high| (u64::from(high) << 32 | u64::from(low)).cast_signed();
 }
 
+/// An integer that saturates.
+pub(crate) trait Integer: Value {
+    fn wrapped(exact: i64) -> Self;
+
+    fn saturated(exact: i64) -> Self;
+}
+
+macro_rules! saturating {
+    ($($type:ty),*) => {
+        $(
+            impl Integer for $type {
+                fn wrapped(exact: i64) -> Self {
+                    exact as $type
+                }
+
+                fn saturated(exact: i64) -> Self {
+                    exact.clamp(<$type>::MIN.into(), <$type>::MAX.into()) as $type
+                }
+            }
+        )*
+    };
+}
+
+saturating! { u16, i16, u32, i32 }
+
 macro_rules! floats {
     ($($type:ty, $kind:ident, $bits:ty, $exponent:literal, $zero:expr, $one:expr, $scales:expr;)*) => {
         $(
@@ -189,6 +214,10 @@ macro_rules! pairs {
 
                 fn finished(self, scale: u8, clamp: bool) -> Option<Self> {
                     Some(Self(self.0.finished(scale, clamp)?, self.1.finished(scale, clamp)?))
+                }
+
+                fn flushed(self) -> Self {
+                    Self(self.0.flushed(), self.1.flushed())
                 }
             }
         )*

@@ -117,12 +117,35 @@ impl Wave {
     }
 
     /// The active lanes as masks.
+    #[cfg(test)]
     pub(crate) fn mask(&mut self) -> &Lanes {
+        self.refresh_mask();
+        &self.mask.1
+    }
+
+    fn refresh_mask(&mut self) {
         let exec = self.exec();
         if self.mask.0 != exec {
             self.mask = (exec, std::array::from_fn(|lane| 0_u32.wrapping_sub((exec >> lane & 1) as u32)));
         }
-        &self.mask.1
+    }
+
+    /// Writes the active lanes of a register.
+    pub(crate) fn set_active(&mut self, number: usize, words: impl Fn(usize) -> u32) -> Result<()> {
+        let all = self.exec() == u64::MAX;
+        if !all {
+            self.refresh_mask();
+        }
+        let mask = &self.mask.1;
+        let Some(register) = self.vectors.get_mut(number) else { return Err(NO_VECTOR) };
+        if all {
+            *register = std::array::from_fn(words);
+        } else {
+            for (lane, word) in register.iter_mut().enumerate() {
+                *word = *word & !mask[lane] | words(lane) & mask[lane];
+            }
+        }
+        Ok(())
     }
 
     /// Numbers of the active lanes.
@@ -136,11 +159,17 @@ impl Wave {
     }
 
     pub(crate) fn vector(&self, number: usize) -> Result<&Lanes> {
-        self.vectors.get(number).ok_or(NO_VECTOR)
+        match self.vectors.get(number) {
+            Some(register) => Ok(register),
+            None => Err(NO_VECTOR),
+        }
     }
 
     pub(crate) fn vector_mut(&mut self, number: usize) -> Result<&mut Lanes> {
-        self.vectors.get_mut(number).ok_or(NO_VECTOR)
+        match self.vectors.get_mut(number) {
+            Some(register) => Ok(register),
+            None => Err(NO_VECTOR),
+        }
     }
 
     /// Reads a scalar operand.
@@ -165,8 +194,9 @@ impl Wave {
             240..=248 => {
                 let [half, single, double] = FLOATS[index - 240];
                 match kind {
-                    Kind::Int16 | Kind::Float16 | Kind::Pair16 | Kind::PairFloat16 => (half as u32, 0),
-                    Kind::Int32 | Kind::Float32 => (single as u32, 0),
+                    Kind::Int16 | Kind::Float16 | Kind::PairFloat16 => (half as u32, 0),
+                    // A pair of integers is the whole word.
+                    Kind::Int32 | Kind::Float32 | Kind::Pair16 => (single as u32, 0),
                     Kind::Int64 | Kind::Float64 => (double as u32, (double >> 32) as u32),
                 }
             }
@@ -183,7 +213,9 @@ impl Wave {
     pub(crate) fn set_scalar<T: Value>(&mut self, number: u16, value: T) -> Result<()> {
         let index = usize::from(number);
         let words = [value.low(), value.high()];
-        let target = self.scalars.get_mut(index..index + T::KIND.words()).ok_or(unknown("a scalar destination"))?;
+        let Some(target) = self.scalars.get_mut(index..index + T::KIND.words()) else {
+            return Err(unknown("a scalar destination"));
+        };
         target.copy_from_slice(&words[..T::KIND.words()]);
         Ok(())
     }

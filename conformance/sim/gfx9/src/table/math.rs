@@ -81,22 +81,37 @@ pub(super) fn half1(function: impl Fn(f32) -> f32) -> impl Fn(f16) -> f16 {
 
 /// A fused multiplication and addition of 16-bit numbers, rounded once.
 pub(super) fn fused_half(a: f16, b: f16, c: f16) -> f16 {
-    // The product is exact. The sum is rounded to odd, so that the second rounding is the only one that counts.
-    let (product, c) = (a.to_f64() * b.to_f64(), c.to_f64());
-    let sum = product + c;
+    // The product is exact.
+    to_half(sum_to_odd(a.to_f64() * b.to_f64(), c.to_f64()))
+}
+
+/// A sum that is rounded to odd: another rounding, to at most 51 bits, is the only one that counts.
+fn sum_to_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
     if !sum.is_finite() {
-        return f16::from_f64(sum);
+        return sum;
     }
-    let virtual_c = sum - product;
-    let error = (product - (sum - virtual_c)) + (c - virtual_c);
-    let odd = if error != 0.0 && sum.to_bits() & 1 == 0 {
+    let virtual_b = sum - a;
+    let error = (a - (sum - virtual_b)) + (b - virtual_b);
+    if error != 0.0 && sum.to_bits() & 1 == 0 {
         // The neighbour towards the exact sum.
         let away = (error > 0.0) == (sum > 0.0);
         f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
     } else {
         sum
-    };
-    f16::from_f64(odd)
+    }
+}
+
+/// Converts to 16 bits, rounded once.
+pub(super) fn to_half(value: f64) -> f16 {
+    let single = value as f32;
+    let error = value - f64::from(single);
+    // NaN, infinities and exact numbers.
+    if !(error != 0.0 && single.is_finite()) || single.to_bits() & 1 != 0 {
+        return f16::from_f32(single);
+    }
+    let away = (error > 0.0) == (value > 0.0);
+    f16::from_f32(f32::from_bits(if away { single.to_bits() + 1 } else { single.to_bits() - 1 }))
 }
 
 /// Converts to an integer, towards 0, between two limits; NaN becomes 0.
@@ -147,30 +162,33 @@ pub(super) fn mantissa32(value: f32) -> f32 {
 
 /// Multiplies by a power of two, rounded once.
 pub(super) fn scaled64(value: f64, exponent: i32) -> f64 {
-    let power = |exponent: i32| f64::from_bits(((exponent + 1023) as u64) << 52);
-    let exponent = exponent.clamp(-2200, 2200);
-    // Only the last of the steps can be inexact.
-    let (mut value, mut exponent) = (value, exponent);
-    while exponent > 1000 {
-        value *= power(1000);
-        exponent -= 1000;
+    scaled_part(value, false, exponent)
+}
+
+/// As [`scaled64`]. `more`: the number has more bits than the value, which was rounded towards 0.
+fn scaled_part(value: f64, more: bool, exponent: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value.quiet();
     }
-    if exponent >= -1000 {
-        return value * power(exponent);
-    }
-    // Towards denormal numbers: first as near as is exact.
-    let own = exponent64(value);
-    if own + exponent > -1022 {
-        while exponent < -1000 {
-            value *= power(-1000);
-            exponent += 1000;
+    let sign = value.to_bits() & 1 << 63;
+    // 53 bits, of which the first is 1.
+    let significand = value.abs().to_bits() << 11;
+    let significand = match value.is_normal() {
+        true => significand >> 11 & ((1 << 52) - 1) | 1 << 52,
+        false => significand << significand.leading_zeros() >> 11,
+    };
+    let exponent = exponent64(value).saturating_add(exponent);
+    f64::from_bits(match exponent {
+        1025.. => sign | f64::INFINITY.to_bits(),
+        // The first bit of the significand adds 1 to the exponent.
+        -1021.. => sign | ((((exponent + 1021) as u64) << 52) + significand),
+        _ => {
+            let shift = (-1021_i32).saturating_sub(exponent).min(60);
+            let (kept, lost) = (significand >> shift, significand & ((1 << shift) - 1));
+            let half = 1 << (shift - 1);
+            sign | (kept + u64::from(lost > half || lost == half && (more || kept & 1 != 0)))
         }
-        return value * power(exponent);
-    }
-    let exact = (-1021 - own).clamp(-1000, 1000);
-    value *= power(exact);
-    exponent -= exact;
-    if exponent < -1000 { value * 0.0 } else { value * power(exponent) }
+    })
 }
 
 pub(super) fn scaled32(value: f32, exponent: i32) -> f32 {
@@ -235,7 +253,7 @@ pub(super) fn division_scale32(value: f32, denominator: f32, numerator: f32) -> 
     } else if small(denominator.into()) {
         (scaled32(value, 64), false)
     } else if small(one_over) && small(quotient) {
-        (scaled(of_denominator, 64), true)
+        (scaled(of_denominator, -64), true)
     } else if small(one_over) {
         (scaled32(value, -64), false)
     } else if small(quotient) {
@@ -266,7 +284,7 @@ pub(super) fn division_scale64(value: f64, denominator: f64, numerator: f64) -> 
     } else if small(denominator) {
         (scaled64(value, 128), false)
     } else if small(one_over) && small(quotient) {
-        (scaled(of_denominator, 128), true)
+        (scaled(of_denominator, -128), true)
     } else if small(one_over) {
         (scaled64(value, -128), false)
     } else if small(quotient) {
@@ -276,6 +294,37 @@ pub(super) fn division_scale64(value: f64, denominator: f64, numerator: f64) -> 
     } else {
         (value, false)
     }
+}
+
+/// The last step of a division, rounded once: `a * b + c`, scaled back if an operand was scaled. Large quotients had a
+/// large denominator, small ones a large numerator.
+pub(super) fn division_step32(a: f32, b: f32, c: f32, scaled: bool) -> f32 {
+    if !scaled {
+        return a.mul_add(b, c);
+    }
+    let exact = sum_to_odd(f64::from(a) * f64::from(b), c.into());
+    scaled64(exact, if biased32(c) > 127 { 64 } else { -64 }) as f32
+}
+
+/// As [`division_step32`].
+pub(super) fn division_step64(a: f64, b: f64, c: f64, scaled: bool) -> f64 {
+    let nearest = a.mul_add(b, c);
+    if !scaled {
+        return nearest;
+    }
+    let exponent = if c.to_bits() >> 52 & 0x7ff > 1023 { 128 } else { -128 };
+    let result = scaled64(nearest, exponent);
+    if !result.is_subnormal() || nearest == 0.0 {
+        return result;
+    }
+    // The result loses bits of the sum, whose own rounding must not count: its error decides ties.
+    let (product, sum) = (a * b, a * b + c);
+    let virtual_c = sum - product;
+    let rest = (product - (sum - virtual_c)) + (c - virtual_c);
+    let error = ((sum - nearest) + rest) + a.mul_add(b, -product);
+    // The sum, rounded towards 0.
+    let beyond = error != 0.0 && (error > 0.0) != (nearest > 0.0);
+    scaled_part(f64::from_bits(nearest.to_bits() - u64::from(beyond)), error != 0.0, exponent)
 }
 
 /// The quotient with its special cases.
@@ -292,6 +341,8 @@ pub(super) fn division_fixup32(quotient: f32, denominator: f32, numerator: f32) 
         signed(f32::INFINITY)
     } else if denominator.is_infinite() || numerator == 0.0 || exponent32(numerator) - exponent32(denominator) < -150 {
         signed(0.0)
+    } else if exponent32(numerator) - exponent32(denominator) > 128 {
+        signed(f32::INFINITY)
     } else {
         signed(quotient.abs())
     }
@@ -310,6 +361,8 @@ pub(super) fn division_fixup64(quotient: f64, denominator: f64, numerator: f64) 
         signed(f64::INFINITY)
     } else if denominator.is_infinite() || numerator == 0.0 || exponent64(numerator) - exponent64(denominator) < -1075 {
         signed(0.0)
+    } else if exponent64(numerator) - exponent64(denominator) > 1024 {
+        signed(f64::INFINITY)
     } else {
         signed(quotient.abs())
     }
@@ -365,6 +418,25 @@ mod tests {
             }
         }
         assert_eq!((exponent32(1.0), mantissa32(-3.0)), (1, -0.75));
+    }
+
+    #[test]
+    fn a_scaled_number_is_rounded_once() {
+        for (value, exponent, bits) in [
+            (f64::MAX, -2097, 1 << 1),
+            (f64::MAX, -2098, 1),
+            (f64::MAX, -2099, 0),
+            (1.5, -1074, 2),
+            (2.5, -1075, 1),
+            (-1.0, -1075, 1 << 63),
+            (f64::from_bits(1), 2097, 0x7fe0_0000_0000_0000),
+            (f64::from_bits(1), 2098, 0x7ff0_0000_0000_0000),
+            (f64::from_bits(3), -1, 2),
+            (f64::from_bits(0x000f_ffff_ffff_ffff), 1, 0x001f_ffff_ffff_fffe),
+            (f64::MIN_POSITIVE, i32::MIN, 0),
+        ] {
+            assert_eq!(scaled64(value, exponent).to_bits(), bits, "{value:e} {exponent}");
+        }
     }
 
     #[test]

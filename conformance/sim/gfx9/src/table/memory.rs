@@ -7,7 +7,8 @@ use crate::buffer::{Descriptor, place};
 use crate::decode::{Fields, flag};
 use crate::dispatch::Unit;
 use crate::format::Format;
-use crate::wave::code;
+use crate::memory::Window;
+use crate::wave::{Apertures, code};
 use crate::{Result, unknown};
 
 /// The scalar offset of SMEM and its immediate one.
@@ -149,6 +150,33 @@ enum Target {
     Shared(u32),
 }
 
+/// The accesses of all lanes to global memory, if one mapping contains them.
+#[inline]
+fn window(unit: &mut Unit<'_, '_>, fields: &Fields, words: u8, write: bool) -> Result<Option<Window>> {
+    use super::Encoding::{Flat, Global};
+    let first = usize::from(fields.sources[0]);
+    let offset = i64::from(fields.offset);
+    let active = unit.wave.exec();
+    let low = unit.wave.vector(first)?;
+    let addresses = match fields.encoding {
+        Global if fields.scalar != NO_SCALAR => {
+            let base = unit.wave.scalar::<u64>(fields.scalar, 0)?.wrapping_add_signed(offset);
+            low.map(|low| base.wrapping_add(low.into()))
+        }
+        Global | Flat => {
+            let high = unit.wave.vector(first + 1)?;
+            std::array::from_fn(|lane| (u64::from(high[lane]) << 32 | u64::from(low[lane])).wrapping_add_signed(offset))
+        }
+        _ => return Ok(None),
+    };
+    let Apertures { shared, private } = unit.wave.apertures;
+    let elsewhere = |high: u32| high != 0 && (high == shared || high == private);
+    if fields.encoding == Flat && addresses.iter().any(|address| elsewhere((address >> 32) as u32)) {
+        return Ok(None);
+    }
+    Ok(unit.bus.window(&addresses, active, words, write))
+}
+
 /// The address of a lane of a flat, global or scratch instruction.
 fn flat_address(unit: &Unit<'_, '_>, fields: &Fields, lane: usize) -> Result<Target> {
     use super::Encoding::{Flat, Global};
@@ -226,6 +254,15 @@ fn load(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
     if fields.bits & flag::FLAT_LDS != 0 {
         return Err(unknown("a load into LDS"));
     }
+    if let Part::Words(words) = part
+        && let Some(window) = window(unit, fields, words, false)?
+    {
+        for word in 0..words {
+            unit.wave
+                .set_active(usize::from(fields.destination) + usize::from(word), |lane| window.load(lane, word))?;
+        }
+        return Ok(());
+    }
     for lane in unit.wave.active() {
         let target = flat_address(unit, fields, lane)?;
         if let Part::Words(words) = part {
@@ -245,6 +282,23 @@ fn load(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
 
 fn store(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
     let data = usize::from(fields.sources[1]);
+    if let Part::Words(words) = part
+        && let Some(window) = window(unit, fields, words, true)?
+    {
+        for word in 0..words {
+            let register = unit.wave.vector(data + usize::from(word))?;
+            if unit.wave.exec() == u64::MAX {
+                for (lane, value) in register.iter().enumerate() {
+                    window.store(lane, word, *value);
+                }
+                continue;
+            }
+            for lane in unit.wave.active() {
+                window.store(lane, word, register[lane]);
+            }
+        }
+        return Ok(());
+    }
     for lane in unit.wave.active() {
         let target = flat_address(unit, fields, lane)?;
         if let Part::Words(words) = part {
@@ -479,7 +533,9 @@ fn buffer_word(
 }
 
 fn refuse_unusual(fields: &Fields) -> Result<()> {
-    match fields.bits & (flag::BUFFER_LDS | flag::BUFFER_TFE) {
+    // MTBUF has its opcode in the place of the first bit.
+    let shared = if fields.encoding == super::Encoding::Mubuf { flag::BUFFER_LDS } else { 0 };
+    match fields.bits & (shared | flag::BUFFER_TFE) {
         0 => Ok(()),
         _ => Err(unknown("a buffer access into LDS, or with a status")),
     }

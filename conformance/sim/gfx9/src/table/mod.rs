@@ -250,6 +250,12 @@ pub(crate) fn find(encoding: Encoding, opcode: u16) -> Option<&'static Row> {
     INDEX.get(encoding as usize)?.get(usize::from(opcode)).copied().flatten()
 }
 
+/// All rows.
+#[cfg(test)]
+pub(crate) fn rows() -> impl Iterator<Item = (Encoding, &'static Row)> {
+    ENCODINGS.iter().flat_map(|(encoding, tables)| tables.iter().copied().flatten().map(|row| (*encoding, row)))
+}
+
 /// All tables, in the order of [`Encoding`].
 static ENCODINGS: [(Encoding, &[&[Row]]); 18] = [
     (Encoding::Sop2, &[scalar::SOP2]),

@@ -4,8 +4,9 @@ use half::f16;
 
 use super::math::{
     byte_differences, cosine, division_fixup16, division_fixup32, division_fixup64, division_scale32, division_scale64,
-    exponent32, exponent64, fraction32, fraction64, fused_half, half1, half2, mantissa32, mantissa64, maximum, means,
-    median, minimum, permuted, reciprocal_root, scaled32, scaled64, sine, to_i32, to_u32,
+    division_step32, division_step64, exponent32, exponent64, fraction32, fraction64, fused_half, half1, half2,
+    mantissa32, mantissa64, maximum, means, median, minimum, permuted, reciprocal_root, scaled32, scaled64, sine,
+    to_half, to_i32, to_u32,
 };
 use super::{
     ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, LITERAL_LAST, MODIFIES, NO_CLAMP, NO_ROUTE, NO_SDWA, NO_VOP3,
@@ -54,6 +55,22 @@ macro_rules! three {
     };
 }
 
+/// A function whose exact result is 64 bits wide: it wraps, or saturates with the clamp.
+macro_rules! exact {
+    ($a:ty, $b:ty => $result:ty, $traits:expr, $function:expr) => {
+        (
+            Shape::alu(Target::Register(<$result>::KIND), &[<$a>::KIND, <$b>::KIND], SATURATE | $traits),
+            (|unit, fields| lanes::exact_binary::<$a, $b, $result>(unit.wave, fields, $function)) as Execute,
+        )
+    };
+    ($a:ty, $b:ty, $c:ty => $result:ty, $traits:expr, $function:expr) => {
+        (
+            Shape::alu(Target::Register(<$result>::KIND), &[<$a>::KIND, <$b>::KIND, <$c>::KIND], SATURATE | $traits),
+            (|unit, fields| lanes::exact_ternary::<$a, $b, $c, $result>(unit.wave, fields, $function)) as Execute,
+        )
+    };
+}
+
 macro_rules! accumulate {
     ($type:ty, $traits:expr, $function:expr) => {
         (
@@ -81,14 +98,14 @@ macro_rules! literal {
 }
 
 macro_rules! carry {
-    ($takes:literal, $function:expr) => {
+    ($takes:literal, $limit:expr, $function:expr) => {
         (
             Shape::alu(
                 Target::Register(Kind::Int32),
                 &[Kind::Int32, Kind::Int32],
                 CARRY_OUT | SATURATE | if $takes { CARRY_IN } else { 0 },
             ),
-            (|unit, fields| lanes::carry(unit.wave, fields, $takes, $function)) as Execute,
+            (|unit, fields| lanes::carry(unit.wave, fields, $takes, $limit, $function)) as Execute,
         )
     };
 }
@@ -100,8 +117,9 @@ const fn borrow(a: u32, b: u32, taken: bool) -> (u32, bool) {
 }
 
 const fn add_carry(a: u32, b: u32, carried: bool) -> (u32, bool) {
-    let sum = a as u64 + b as u64 + carried as u64;
-    (sum as u32, sum >> 32 != 0)
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carried as u32);
+    (sum, first || second)
 }
 
 const fn signed24(value: u32) -> i32 {
@@ -236,8 +254,8 @@ pub(super) static VOP1: &[Row] = &[
     row(61, "v_rcp_f16", one!(f16 => f16, half1(|a| 1.0 / a))),
     row(62, "v_sqrt_f16", one!(f16 => f16, half1(f32::sqrt))),
     row(63, "v_rsq_f16", one!(f16 => f16, half1(reciprocal_root))),
-    row(64, "v_log_f16", one!(f16 => f16, |a| f16::from_f64(a.to_f64().log2()))),
-    row(65, "v_exp_f16", one!(f16 => f16, |a| f16::from_f64(a.to_f64().exp2()))),
+    row(64, "v_log_f16", one!(f16 => f16, |a| to_half(a.to_f64().log2()))),
+    row(65, "v_exp_f16", one!(f16 => f16, |a| to_half(a.to_f64().exp2()))),
     row(66, "v_frexp_mant_f16", one!(f16 => f16, half1(mantissa32))),
     row(67, "v_frexp_exp_i16_f16", one!(f16 => i16, |a| exponent32(a.to_f32()) as i16)),
     row(68, "v_floor_f16", one!(f16 => f16, half1(f32::floor))),
@@ -295,13 +313,13 @@ pub(super) static VOP2: &[Row] = &[
     row(3, "v_subrev_f32", two!(f32, f32 => f32, |a, b| b - a)),
     row(4, "v_mul_legacy_f32", two!(f32, f32 => f32, legacy_product)),
     row(5, "v_mul_f32", two!(f32, f32 => f32, |a, b| a * b)),
-    row(6, "v_mul_i32_i24", two!(u32, u32 => i32, SATURATE, |a, b| signed24(a).wrapping_mul(signed24(b)))),
+    row(6, "v_mul_i32_i24", exact!(u32, u32 => i32, 0, |a, b| i64::from(signed24(a)) * i64::from(signed24(b)))),
     row(
         7,
         "v_mul_hi_i32_i24",
         two!(u32, u32 => i32, |a, b| ((i64::from(signed24(a)) * i64::from(signed24(b))) >> 32) as i32),
     ),
-    row(8, "v_mul_u32_u24", two!(u32, u32 => u32, SATURATE, |a, b| unsigned24(a).wrapping_mul(unsigned24(b)))),
+    row(8, "v_mul_u32_u24", exact!(u32, u32 => u32, 0, |a, b| i64::from(unsigned24(a)) * i64::from(unsigned24(b)))),
     row(
         9,
         "v_mul_hi_u32_u24",
@@ -322,12 +340,12 @@ pub(super) static VOP2: &[Row] = &[
     row(22, "v_mac_f32", accumulate!(f32, 0, |a, b, c| a * b + c)),
     row(23, "v_madmk_f32", literal!(f32, 0, |a, b, k| a * k + b)),
     row(24, "v_madak_f32", literal!(f32, LITERAL_LAST, |a, b, k| a * b + k)),
-    row(25, "v_add_co_u32", carry!(false, add_carry)),
-    row(26, "v_sub_co_u32", carry!(false, borrow)),
-    row(27, "v_subrev_co_u32", carry!(false, |a, b, taken| borrow(b, a, taken))),
-    row(28, "v_addc_co_u32", carry!(true, add_carry)),
-    row(29, "v_subb_co_u32", carry!(true, borrow)),
-    row(30, "v_subbrev_co_u32", carry!(true, |a, b, taken| borrow(b, a, taken))),
+    row(25, "v_add_co_u32", carry!(false, u32::MAX, add_carry)),
+    row(26, "v_sub_co_u32", carry!(false, 0, borrow)),
+    row(27, "v_subrev_co_u32", carry!(false, 0, |a, b, taken| borrow(b, a, taken))),
+    row(28, "v_addc_co_u32", carry!(true, u32::MAX, add_carry)),
+    row(29, "v_subb_co_u32", carry!(true, 0, borrow)),
+    row(30, "v_subbrev_co_u32", carry!(true, 0, |a, b, taken| borrow(b, a, taken))),
     row(31, "v_add_f16", two!(f16, f16 => f16, half2(|a, b| a + b))),
     row(32, "v_sub_f16", two!(f16, f16 => f16, half2(|a, b| a - b))),
     row(33, "v_subrev_f16", two!(f16, f16 => f16, half2(|a, b| b - a))),
@@ -349,9 +367,9 @@ pub(super) static VOP2: &[Row] = &[
             (f16::from_f32(a.to_f32() * b.to_f32())).to_f32() + k.to_f32()
         )),
     ),
-    row(38, "v_add_u16", two!(u16, u16 => u16, SATURATE, u16::wrapping_add)),
-    row(39, "v_sub_u16", two!(u16, u16 => u16, SATURATE, u16::wrapping_sub)),
-    row(40, "v_subrev_u16", two!(u16, u16 => u16, SATURATE, |a, b| b.wrapping_sub(a))),
+    row(38, "v_add_u16", exact!(u16, u16 => u16, 0, |a, b| i64::from(a) + i64::from(b))),
+    row(39, "v_sub_u16", exact!(u16, u16 => u16, 0, |a, b| i64::from(a) - i64::from(b))),
+    row(40, "v_subrev_u16", exact!(u16, u16 => u16, 0, |a, b| i64::from(b) - i64::from(a))),
     row(41, "v_mul_lo_u16", two!(u16, u16 => u16, u16::wrapping_mul)),
     row(42, "v_lshlrev_b16", two!(u16, u16 => u16, |a, b| b << (a & 15))),
     row(43, "v_lshrrev_b16", two!(u16, u16 => u16, |a, b| b >> (a & 15))),
@@ -362,10 +380,10 @@ pub(super) static VOP2: &[Row] = &[
     row(48, "v_max_i16", two!(i16, i16 => i16, i16::max)),
     row(49, "v_min_u16", two!(u16, u16 => u16, u16::min)),
     row(50, "v_min_i16", two!(i16, i16 => i16, i16::min)),
-    row(51, "v_ldexp_f16", two!(f16, i16 => f16, |a, b| f16::from_f64(scaled64(a.to_f64(), b.into())))),
-    row(52, "v_add_u32", two!(u32, u32 => u32, SATURATE, u32::wrapping_add)),
-    row(53, "v_sub_u32", two!(u32, u32 => u32, SATURATE, u32::wrapping_sub)),
-    row(54, "v_subrev_u32", two!(u32, u32 => u32, SATURATE, |a, b| b.wrapping_sub(a))),
+    row(51, "v_ldexp_f16", two!(f16, i16 => f16, |a, b| to_half(scaled64(a.to_f64(), b.into())))),
+    row(52, "v_add_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(a) + i64::from(b))),
+    row(53, "v_sub_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(a) - i64::from(b))),
+    row(54, "v_subrev_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(b) - i64::from(a))),
     row(59, "v_fmac_f32", accumulate!(f32, 0, f32::mul_add)),
     row(61, "v_xnor_b32", two!(u32, u32 => u32, |a, b| !(a ^ b))),
 ];
@@ -435,15 +453,15 @@ pub(super) static VOP3: &[Row] = &[
     row(
         0x1c2,
         "v_mad_i32_i24",
-        three!(u32, u32, i32 => i32, SATURATE, |a, b, c| {
-            signed24(a).wrapping_mul(signed24(b)).wrapping_add(c)
+        exact!(u32, u32, i32 => i32, 0, |a, b, c| {
+            i64::from(signed24(a)) * i64::from(signed24(b)) + i64::from(c)
         }),
     ),
     row(
         0x1c3,
         "v_mad_u32_u24",
-        three!(u32, u32, u32 => u32, SATURATE, |a, b, c| {
-            unsigned24(a).wrapping_mul(unsigned24(b)).wrapping_add(c)
+        exact!(u32, u32, u32 => u32, 0, |a, b, c| {
+            i64::from(unsigned24(a)) * i64::from(unsigned24(b)) + i64::from(c)
         }),
     ),
     row(
@@ -496,24 +514,24 @@ pub(super) static VOP3: &[Row] = &[
     row(
         0x1d9,
         "v_sad_u8",
-        three!(u32, u32, u32 => u32, SATURATE, |a, b, c| c.wrapping_add(byte_differences(a, b, |_, _| true))),
+        exact!(u32, u32, u32 => u32, 0, |a, b, c| i64::from(c) + i64::from(byte_differences(a, b, |_, _| true))),
     ),
     row(
         0x1da,
         "v_sad_hi_u8",
-        three!(u32, u32, u32 => u32, SATURATE, |a, b, c| {
-            c.wrapping_add(byte_differences(a, b, |_, _| true) << 16)
+        exact!(u32, u32, u32 => u32, 0, |a, b, c| {
+            i64::from(c) + (i64::from(byte_differences(a, b, |_, _| true)) << 16)
         }),
     ),
     row(
         0x1db,
         "v_sad_u16",
-        three!(u32, u32, u32 => u32, SATURATE, |a, b, c| {
-            let difference = |shift: u32| u32::from(((a >> shift) as u16).abs_diff((b >> shift) as u16));
-            c.wrapping_add(difference(0)).wrapping_add(difference(16))
+        exact!(u32, u32, u32 => u32, 0, |a, b, c| {
+            let difference = |shift: u32| i64::from(((a >> shift) as u16).abs_diff((b >> shift) as u16));
+            i64::from(c) + difference(0) + difference(16)
         }),
     ),
-    row(0x1dc, "v_sad_u32", three!(u32, u32, u32 => u32, SATURATE, |a, b, c| c.wrapping_add(a.abs_diff(b)))),
+    row(0x1dc, "v_sad_u32", exact!(u32, u32, u32 => u32, 0, |a, b, c| i64::from(c) + i64::from(a.abs_diff(b)))),
     row(
         0x1dd,
         "v_cvt_pk_u8_f32",
@@ -542,27 +560,21 @@ pub(super) static VOP3: &[Row] = &[
         0x1e2,
         "v_div_fmas_f32",
         (Shape::alu(Target::Register(Kind::Float32), &[Kind::Float32; 3], 0), |unit, fields| {
-            division_step::<f32>(unit, fields, |a, b, c, scaled| {
-                let result = a.mul_add(b, c);
-                if scaled { scaled32(result, 32) } else { result }
-            })
+            division_step::<f32>(unit, fields, division_step32)
         }),
     ),
     row(
         0x1e3,
         "v_div_fmas_f64",
         (Shape::alu(Target::Register(Kind::Float64), &[Kind::Float64; 3], 0), |unit, fields| {
-            division_step::<f64>(unit, fields, |a, b, c, scaled| {
-                let result = a.mul_add(b, c);
-                if scaled { scaled64(result, 64) } else { result }
-            })
+            division_step::<f64>(unit, fields, division_step64)
         }),
     ),
     row(
         0x1e4,
         "v_msad_u8",
-        three!(u32, u32, u32 => u32, SATURATE, |a, b, c| {
-            c.wrapping_add(byte_differences(a, b, |_, reference| reference != 0))
+        exact!(u32, u32, u32 => u32, 0, |a, b, c| {
+            i64::from(c) + i64::from(byte_differences(a, b, |_, reference| reference != 0))
         }),
     ),
     row(0x1e8, "v_mad_u64_u32", wide_product!(u32, u64, |a, b, c| (u64::from(a) * u64::from(b)).overflowing_add(c))),
@@ -572,20 +584,28 @@ pub(super) static VOP3: &[Row] = &[
         "v_mad_legacy_f16",
         three!(f16, f16, f16 => f16, |a, b, c| half2(|a, b| a + b)(half2(|a, b| a * b)(a, b), c)),
     ),
-    row(0x1eb, "v_mad_legacy_u16", three!(u16, u16, u16 => u16, SATURATE, |a, b, c| a.wrapping_mul(b).wrapping_add(c))),
-    row(0x1ec, "v_mad_legacy_i16", three!(i16, i16, i16 => i16, SATURATE, |a, b, c| a.wrapping_mul(b).wrapping_add(c))),
+    row(
+        0x1eb,
+        "v_mad_legacy_u16",
+        exact!(u16, u16, u16 => u16, 0, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c)),
+    ),
+    row(
+        0x1ec,
+        "v_mad_legacy_i16",
+        exact!(i16, i16, i16 => i16, 0, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c)),
+    ),
     row(0x1ed, "v_perm_b32", three!(u32, u32, u32 => u32, permuted)),
     row(0x1ee, "v_fma_legacy_f16", three!(f16, f16, f16 => f16, fused_half)),
     row(0x1ef, "v_div_fixup_legacy_f16", three!(f16, f16, f16 => f16, division_fixup16)),
     row(
         0x1f1,
         "v_mad_u32_u16",
-        three!(u16, u16, u32 => u32, SATURATE | SELECT, |a, b, c| (u32::from(a) * u32::from(b)).wrapping_add(c)),
+        exact!(u16, u16, u32 => u32, SELECT, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c)),
     ),
     row(
         0x1f2,
         "v_mad_i32_i16",
-        three!(i16, i16, i32 => i32, SATURATE | SELECT, |a, b, c| (i32::from(a) * i32::from(b)).wrapping_add(c)),
+        exact!(i16, i16, i32 => i32, SELECT, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c)),
     ),
     row(0x1f3, "v_xad_u32", three!(u32, u32, u32 => u32, |a, b, c| (a ^ b).wrapping_add(c))),
     row(0x1f4, "v_min3_f16", three!(f16, f16, f16 => f16, SELECT, |a, b, c| minimum(minimum(a, b), c))),
@@ -608,16 +628,8 @@ pub(super) static VOP3: &[Row] = &[
         "v_mad_f16",
         three!(f16, f16, f16 => f16, SELECT, |a, b, c| half2(|a, b| a + b)(half2(|a, b| a * b)(a, b), c)),
     ),
-    row(
-        0x204,
-        "v_mad_u16",
-        three!(u16, u16, u16 => u16, SELECT | SATURATE, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
-    ),
-    row(
-        0x205,
-        "v_mad_i16",
-        three!(i16, i16, i16 => i16, SELECT | SATURATE, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
-    ),
+    row(0x204, "v_mad_u16", exact!(u16, u16, u16 => u16, SELECT, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c))),
+    row(0x205, "v_mad_i16", exact!(i16, i16, i16 => i16, SELECT, |a, b, c| i64::from(a) * i64::from(b) + i64::from(c))),
     row(0x206, "v_fma_f16", three!(f16, f16, f16 => f16, SELECT, fused_half)),
     row(0x207, "v_div_fixup_f16", three!(f16, f16, f16 => f16, SELECT, division_fixup16)),
     row(0x280, "v_add_f64", two!(f64, f64 => f64, |a, b| a + b)),
@@ -681,10 +693,10 @@ pub(super) static VOP3: &[Row] = &[
             half(a) | half(b) << 16
         }),
     ),
-    row(0x29c, "v_add_i32", two!(i32, i32 => i32, SATURATE, i32::wrapping_add)),
-    row(0x29d, "v_sub_i32", two!(i32, i32 => i32, SATURATE, i32::wrapping_sub)),
-    row(0x29e, "v_add_i16", two!(i16, i16 => i16, SELECT | SATURATE, i16::wrapping_add)),
-    row(0x29f, "v_sub_i16", two!(i16, i16 => i16, SELECT | SATURATE, i16::wrapping_sub)),
+    row(0x29c, "v_add_i32", exact!(i32, i32 => i32, 0, |a, b| i64::from(a) + i64::from(b))),
+    row(0x29d, "v_sub_i32", exact!(i32, i32 => i32, 0, |a, b| i64::from(a) - i64::from(b))),
+    row(0x29e, "v_add_i16", exact!(i16, i16 => i16, SELECT, |a, b| i64::from(a) + i64::from(b))),
+    row(0x29f, "v_sub_i16", exact!(i16, i16 => i16, SELECT, |a, b| i64::from(a) - i64::from(b))),
     row(
         0x2a0,
         "v_pack_b32_f16",
