@@ -26,12 +26,14 @@ mod lanes;
 mod memory;
 mod table;
 mod text;
+mod tiling;
 mod value;
 mod wave;
 
 pub use decode::{Instruction, decode};
 pub use dispatch::{Dispatch, Launch, Progress};
 pub use memory::{Mapping, Memory};
+pub use tiling::AddressConfig;
 
 /// Reason why a dispatch stops before its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
