@@ -44,14 +44,6 @@ const MODELS: &[Model] = &[
         family: 141,
         compute_units: 4,
     },
-    Model {
-        name: "gfx90a",
-        target_version: 90_010,
-        pci_device: 0x7408,
-        family_name: "aldebaran",
-        family: 141,
-        compute_units: 4,
-    },
 ];
 
 impl Model {

@@ -7,6 +7,7 @@
 //! | `BAR` | `large`: the CPU maps all video memory; `small`: none | `large` |
 //! | `FAULTS` | comma list of faults, see [`crate::faults`] | none |
 //! | `LOG` | 0 to 3, messages to stderr | 0 |
+//! | `ACCELERATE` | `large`: the runtimes' kernels of large fills and copies are executed as such; `none`: all instructions are executed; `check`: they are, and the kernels of fills and copies are compared with what they should do | `large` |
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //!
@@ -31,8 +32,20 @@ pub(crate) struct Settings {
     pub(crate) large_bar: bool,
     pub(crate) faults: Vec<Fault>,
     pub(crate) log: u8,
+    pub(crate) acceleration: Acceleration,
     pub(crate) report: Option<PathBuf>,
     pub(crate) vulkan_gpu: Option<usize>,
+}
+
+/// How the runtimes' kernels of fills and copies are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acceleration {
+    /// Large ones as such, without their instructions.
+    Large,
+    /// By their instructions.
+    None,
+    /// By their instructions, and the result is compared.
+    Check,
 }
 
 /// The settings of this process; `None` if a variable is invalid.
@@ -67,6 +80,12 @@ impl Settings {
             Some("small") => false,
             Some(other) => return Err(SettingsError::new("BAR", other)),
         };
+        let acceleration = match text("ACCELERATE")?.as_deref() {
+            None | Some("large") => Acceleration::Large,
+            Some("none") => Acceleration::None,
+            Some("check") => Acceleration::Check,
+            Some(other) => return Err(SettingsError::new("ACCELERATE", other)),
+        };
         let vulkan_gpu = match text("VULKAN_GPU")? {
             Some(none) if none == "none" => None,
             index => Some(number("VULKAN_GPU", index, 0)?),
@@ -80,6 +99,7 @@ impl Settings {
             large_bar,
             faults: text("FAULTS")?.map_or(Ok(Vec::new()), |list| list.split(',').map(str::parse).collect())?,
             log: number("LOG", text("LOG")?, 0)?,
+            acceleration,
             report: variable("REPORT").filter(|path| !path.is_empty()).map(PathBuf::from),
             vulkan_gpu,
         })
@@ -175,6 +195,7 @@ mod tests {
         assert_eq!((gpu.model.name, gpu.address.to_string().as_str()), ("gfx906", "0000:03:00.0"));
         assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (4 << 30, true, Some(0)));
         assert_eq!((settings.log, settings.report, settings.faults), (0, None, Vec::new()));
+        assert_eq!(settings.acceleration, Acceleration::Large);
     }
 
     #[test]
@@ -185,6 +206,7 @@ mod tests {
             ("BAR", "small"),
             ("FAULTS", "queue-hang:2,ioctl-create-queue:1:ENOMEM"),
             ("LOG", "2"),
+            ("ACCELERATE", "check"),
             ("REPORT", "/x/y"),
             ("VULKAN_GPU", "1"),
         ])
@@ -193,6 +215,7 @@ mod tests {
         assert_eq!(addresses, ["gfx900 0000:03:00.0", "gfx906 0001:0a:1f.7"]);
         assert_eq!((settings.vram, settings.large_bar, settings.faults.len()), (1 << 20, false, 2));
         assert_eq!((settings.log, settings.report, settings.vulkan_gpu), (2, Some("/x/y".into()), Some(1)));
+        assert_eq!(settings.acceleration, Acceleration::Check);
         assert_eq!(read(&[("VULKAN_GPU", "none")]).unwrap().vulkan_gpu, None);
         let second = read(&[("DEVICES", "gfx906,gfx906")]).unwrap().gpus[1].address;
         assert_eq!(second.to_string(), "0000:43:00.0");
@@ -210,6 +233,7 @@ mod tests {
             ("BAR", "tiny"),
             ("FAULTS", "nonsense"),
             ("LOG", "loud"),
+            ("ACCELERATE", "all"),
             ("VULKAN_GPU", "1"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();

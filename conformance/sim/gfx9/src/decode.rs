@@ -366,6 +366,7 @@ fn memory(
 }
 
 /// Bits of `Fields::bits`, by encoding.
+#[allow(dead_code)]
 pub(crate) mod flag {
     pub(crate) const SMEM_GLC: u32 = 1 << 16;
     pub(crate) const SMEM_SOFFSET: u32 = 1 << 14;

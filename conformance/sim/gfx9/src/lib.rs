@@ -17,6 +17,8 @@
 
 // Instructions truncate and reinterpret numbers by definition.
 #![allow(clippy::cast_possible_truncation)]
+// The macros of the tables give closures their types.
+#![allow(clippy::redundant_closure_call)]
 
 mod buffer;
 mod decode;

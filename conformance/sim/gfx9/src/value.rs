@@ -30,6 +30,7 @@ impl Kind {
         matches!(self, Self::Int16 | Self::Float16)
     }
 
+    #[allow(dead_code)]
     pub(crate) const fn is_float(self) -> bool {
         matches!(self, Self::Float16 | Self::Float32 | Self::Float64 | Self::PairFloat16)
     }
@@ -144,9 +145,9 @@ macro_rules! floats {
                 fn finished(self, scale: u8, clamp: bool) -> Option<Self> {
                     let scales: [Self; 4] = $scales;
                     let scaled = if scale == 0 { self } else { self * scales[usize::from(scale & 3)] };
-                    // The comparison is false for NaN, which becomes 0.
+                    // NaN becomes 0.
                     Some(match clamp {
-                        true if !(scaled > $zero) => $zero,
+                        true if scaled.partial_cmp(&$zero).is_none_or(std::cmp::Ordering::is_le) => $zero,
                         true if scaled > $one => $one,
                         _ => scaled,
                     })

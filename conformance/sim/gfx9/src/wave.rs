@@ -13,7 +13,6 @@ pub(crate) type Lanes = [u32; LANES];
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const VCC: u16 = 106;
-    pub(crate) const TTMP: u16 = 108;
     pub(crate) const M0: u16 = 124;
     pub(crate) const EXEC: u16 = 126;
     pub(crate) const SDWA: u16 = 249;
@@ -77,10 +76,6 @@ pub(crate) struct Wave {
     pub(crate) mode: Mode,
     pub(crate) state: State,
     pub(crate) apertures: Apertures,
-    /// Number of the wave within its workgroup.
-    pub(crate) number: u32,
-    /// Address of the wave's private memory, and bytes of it for one lane.
-    pub(crate) scratch: (u64, u32),
     /// The lanes of EXEC as masks of all bits, for the value of EXEC beside it.
     mask: (u64, Lanes),
 }
@@ -95,8 +90,6 @@ impl Wave {
             mode,
             state: State::Ready,
             apertures,
-            number: 0,
-            scratch: (0, 0),
             mask: (0, [0; LANES]),
         }
     }

@@ -1,7 +1,5 @@
 //! Packets of AQL queues, signals and kernel descriptors, as in the HSA standard and AMD's `amd_hsa_*.h`.
 
-use super::plain;
-
 pub(crate) const PACKET_SIZE: u64 = 64;
 
 pub(crate) const TYPE_VENDOR: u8 = 0;
@@ -39,6 +37,10 @@ pub(crate) enum Packet {
 pub(crate) struct Dispatch {
     pub(crate) workgroup: [u32; 3],
     pub(crate) grid: [u32; 3],
+    /// Bytes of private memory of a work item.
+    pub(crate) private: u32,
+    /// Bytes of LDS of a workgroup.
+    pub(crate) shared: u32,
     pub(crate) kernel: u64,
     pub(crate) kernarg: u64,
 }
@@ -58,6 +60,8 @@ pub(crate) fn decode(words: &[u64; 8]) -> Packet {
             Packet::Dispatch(Dispatch {
                 workgroup: [half(words[0], 2), half(words[0], 3), half(u64::from(low), 0)],
                 grid: [high, narrow(words[2] & 0xffff_ffff), narrow(words[2] >> 32)],
+                private: narrow(words[3] & 0xffff_ffff),
+                shared: narrow(words[3] >> 32),
                 kernel: words[4],
                 kernarg: words[5],
             })
@@ -96,21 +100,50 @@ pub(crate) mod signal {
 pub(crate) mod queue {
     /// Offset of the read index.
     pub(crate) const READ_INDEX: u64 = 128 - 56;
+    /// Offset of the register that describes private memory: waves, and the size of each.
+    pub(crate) const TMPRING_SIZE: u64 = 140 - 56;
+    /// Offset of the buffer descriptor of private memory, four words.
+    pub(crate) const SCRATCH_DESCRIPTOR: u64 = 144 - 56;
+    /// Offset of the address of private memory.
+    pub(crate) const SCRATCH_ADDRESS: u64 = 160 - 56;
     /// Offset of the signal for error codes.
     pub(crate) const INACTIVE_SIGNAL: u64 = 192 - 56;
+    /// Offset of the start of the structure.
+    pub(crate) const START: u64 = 56;
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
+/// Size of a kernel's descriptor.
+pub(crate) const DESCRIPTOR_SIZE: usize = 64;
+
+/// What a kernel's descriptor says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelDescriptor {
-    pub(crate) group_segment_size: u32,
-    pub(crate) private_segment_size: u32,
-    pub(crate) kernarg_size: u32,
-    pub(crate) reserved: u32,
-    pub(crate) entry_offset: u64,
+    /// Bytes of LDS that the kernel has itself.
+    pub(crate) shared: u32,
+    /// Bytes of its arguments.
+    pub(crate) arguments: u32,
+    /// Distance of the first instruction from the descriptor.
+    pub(crate) entry: i64,
+    /// `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
+    pub(crate) resources: [u32; 2],
+    /// Which values the first scalar registers have, as bits.
+    pub(crate) properties: u32,
 }
 
-plain!(KernelDescriptor);
+impl KernelDescriptor {
+    pub(crate) fn new(bytes: &[u8; DESCRIPTOR_SIZE]) -> Self {
+        let mut words =
+            bytes.chunks_exact(4).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
+        let words: [u32; DESCRIPTOR_SIZE / 4] = std::array::from_fn(|_| words.next().unwrap_or(0));
+        Self {
+            shared: words[0],
+            arguments: words[2],
+            entry: (u64::from(words[5]) << 32 | u64::from(words[4])).cast_signed(),
+            resources: [words[12], words[13]],
+            properties: words[14] & 0xffff,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -118,13 +151,39 @@ mod tests {
 
     #[test]
     fn a_dispatch_is_decoded() {
-        let words =
-            [64 << 48 | 256 << 32 | 3 << 16 | 0x1402, 1024 << 32 | 2, 8 << 32 | 7, 0, 0xaaaa, 0xbbbb, 0, 0xcccc];
+        let words = [
+            64 << 48 | 256 << 32 | 3 << 16 | 0x1402,
+            1024 << 32 | 2,
+            8 << 32 | 7,
+            5 << 32 | 6,
+            0xaaaa,
+            0xbbbb,
+            0,
+            0xcccc,
+        ];
         assert_eq!(
             decode(&words),
-            Packet::Dispatch(Dispatch { workgroup: [256, 64, 2], grid: [1024, 7, 8], kernel: 0xaaaa, kernarg: 0xbbbb })
+            Packet::Dispatch(Dispatch {
+                workgroup: [256, 64, 2],
+                grid: [1024, 7, 8],
+                private: 6,
+                shared: 5,
+                kernel: 0xaaaa,
+                kernarg: 0xbbbb
+            })
         );
         assert_eq!(completion_signal(&words), 0xcccc);
+    }
+
+    #[test]
+    fn a_descriptor_is_decoded() {
+        let mut bytes = [0; DESCRIPTOR_SIZE];
+        for (at, value) in [(0, 1_u32), (8, 3), (16, 0xffff_ff00), (20, 0xffff_ffff), (48, 4), (52, 5), (56, 0x7_0008)]
+        {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let expected = KernelDescriptor { shared: 1, arguments: 3, entry: -256, resources: [4, 5], properties: 8 };
+        assert_eq!(KernelDescriptor::new(&bytes), expected);
     }
 
     #[test]

@@ -1,24 +1,30 @@
-//! Kernels. They are executed by name: no instruction is.
+//! Kernels: their code is executed instruction by instruction.
 //!
-//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose`); ROCR's own
-//! kernels, which it builds without symbols, are recognised by their arguments. A kernel's arguments are decoded by the
-//! layout that its name and their size select. An unknown kernel or layout stops the queue with an error.
+//! The runtimes' own kernels of large fills and copies are executed as such, by name, because an interpreter takes
+//! seconds for them. The name of a kernel object is learnt when the runtime queries the object's address
+//! (`interpose`); ROCR's own kernels, which it builds without symbols, are recognised by their arguments.
 
 mod blit;
-mod project;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::abi::aql::{Dispatch, KernelDescriptor};
+use gpu_interop_sim_gfx9 as gfx9;
+use gpu_interop_sim_gfx9::Progress;
+
+use crate::abi::aql::{Dispatch, KernelDescriptor, queue as queue_field};
 use crate::emulation::Emulation;
+use crate::kernel::blit::Effect;
+use crate::kfd::{LDS_APERTURE, SCRATCH_APERTURE};
 use crate::lock;
 use crate::queue::{Queue, Stop};
 use crate::report::{enabled, say};
+use crate::settings::Acceleration;
 
-/// Executes a dispatch.
-pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispatch) -> Result<()> {
+type Result<T> = std::result::Result<T, Stop>;
+
+/// Executes a dispatch, whose packet is at an address.
+pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, packet: u64, dispatch: &Dispatch) -> Result<()> {
     for (point, stop) in [("packet-hang", Stop::Hang), ("reset", Stop::Reset)] {
         if emulation.faults.at(point).is_some() {
             return Err(stop);
@@ -27,57 +33,153 @@ pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispa
     if emulation.faults.at("page-fault").is_some() {
         return Err(Stop::PageFault(crate::memory::PageFault { gpu: queue.gpu, address: 0, read_only: false }));
     }
-    let descriptor = emulation.memory.read::<{ size_of::<KernelDescriptor>() }>(queue.gpu, dispatch.kernel)?;
-    let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = descriptor;
-    let kernarg_size = u32::from_le_bytes([a, b, c, d]);
-    let launch = Launch { emulation, queue, gpu: queue.gpu, dispatch: *dispatch, kernarg_size };
+    let descriptor = KernelDescriptor::new(&emulation.memory.read(queue.gpu, dispatch.kernel)?);
+    let launch = Launch { emulation, gpu: queue.gpu, dispatch: *dispatch, kernarg_size: descriptor.arguments };
     let name = emulation.kernels.name(dispatch.kernel);
     let name = name.as_deref().map(|name| name.strip_suffix(".kd").unwrap_or(name));
     if enabled(2) {
         launch.describe(name);
     }
-    let executed = match name {
-        Some(name) => {
-            emulation.counters.add("kernels", name);
-            blit::run(&launch, name)? || project::run(&launch, name)?
-        }
-        None => blit::run_unnamed(&launch)?,
-    };
-    if executed {
+    emulation.counters.add("kernels", name.unwrap_or("(no name)"));
+    if name.is_some_and(blit::waits) && emulation.faults.from("skip-word-waits").is_some() {
         return Ok(());
     }
-    let name = name.unwrap_or("(no name)");
-    emulation.counters.add("unknown_kernels", &format!("{name}, {kernarg_size} bytes of arguments"));
-    launch.describe(Some(name));
-    Err(Stop::Invalid(format!("unknown kernel {name} with {kernarg_size} bytes of arguments")))
+    let acceleration = emulation.settings.acceleration;
+    let effects = match acceleration {
+        Acceleration::None => None,
+        Acceleration::Large | Acceleration::Check => blit::effects(&launch, name)?,
+    };
+    match effects {
+        Some(effects) if acceleration == Acceleration::Check => {
+            let expected = effects.iter().map(|effect| effect.expect(&launch)).collect::<Result<Vec<_>>>()?;
+            execute(emulation, queue, packet, dispatch, &descriptor)?;
+            for (effect, bytes) in effects.iter().zip(expected) {
+                effect.check(&launch, &bytes, name)?;
+            }
+            emulation.counters.add("checked_kernels", name.unwrap_or("(no name)"));
+            Ok(())
+        }
+        Some(effects) if effects.iter().map(Effect::size).sum::<u64>() >= blit::LARGE => {
+            effects.iter().try_for_each(|effect| effect.apply(&launch))
+        }
+        _ => execute(emulation, queue, packet, dispatch, &descriptor),
+    }
 }
 
-type Result<T> = std::result::Result<T, Stop>;
+/// Instructions of a dispatch before the address space may change.
+const SLICE: u64 = 50_000;
 
-/// A kernel launch.
-#[derive(Debug)]
-pub(crate) struct Launch<'a> {
+/// Executes the kernel's instructions.
+fn execute(
     emulation: &'static Emulation,
-    queue: &'a Queue,
+    queue: &Queue,
+    packet: u64,
+    dispatch: &Dispatch,
+    descriptor: &KernelDescriptor,
+) -> Result<()> {
+    let memory = &emulation.memory;
+    let mut program = gfx9::Dispatch::new(prepare(emulation, queue, packet, dispatch, descriptor)?)
+        .map_err(|stop| stopped(queue, stop))?;
+    queue.wait_until(|| {
+        loop {
+            let progress = memory.with_space(queue.gpu, dispatch.kernel, |space| Ok(program.run(space, SLICE)))?;
+            match progress.map_err(|stop| stopped(queue, stop))? {
+                Progress::Done => return Ok(true),
+                Progress::Asleep => return Ok(false),
+                Progress::More if queue.ended() => return Err(Stop::Destroyed),
+                Progress::More => {}
+            }
+        }
+    })?;
+    say!(2, "queue {}: {} wave instructions", queue.id, program.executed());
+    Ok(())
+}
+
+fn stopped(queue: &Queue, stop: gfx9::Stop) -> Stop {
+    match stop {
+        gfx9::Stop::PageFault { address, read_only } => {
+            Stop::PageFault(crate::memory::PageFault { gpu: queue.gpu, address, read_only })
+        }
+        other => Stop::Invalid(other.to_string()),
+    }
+}
+
+/// What the command processor gives a kernel: its first scalar registers, and the shape of its work.
+fn prepare(
+    emulation: &Emulation,
+    queue: &Queue,
+    packet: u64,
+    dispatch: &Dispatch,
+    descriptor: &KernelDescriptor,
+) -> Result<gfx9::Launch> {
+    let (memory, gpu) = (&emulation.memory, queue.gpu);
+    let field = |offset: u64| queue.write_pointer + offset;
+    let mut scalars = Vec::new();
+    let has = |bit: u32| descriptor.properties >> bit & 1 != 0;
+    if has(0) {
+        for word in 0..4 {
+            scalars.push(memory.read_u32(gpu, field(queue_field::SCRATCH_DESCRIPTOR) + word * 4)?);
+        }
+    }
+    let mut pair =
+        |value: u64| scalars.extend([value & 0xffff_ffff, value >> 32].map(|word| u32::try_from(word).unwrap_or(0)));
+    if has(1) {
+        pair(packet);
+    }
+    if has(2) {
+        pair(queue.write_pointer - queue_field::START);
+    }
+    if has(3) {
+        pair(dispatch.kernarg);
+    }
+    if has(4) {
+        pair(0);
+    }
+    if has(5) {
+        pair(memory.read_u64(gpu, field(queue_field::SCRATCH_ADDRESS))?);
+    }
+    if has(6) {
+        scalars.push(dispatch.private);
+    }
+    let scratch =
+        if descriptor.resources[1] & 1 == 0 { 0 } else { memory.read_u32(gpu, field(queue_field::TMPRING_SIZE))? };
+    let group = dispatch.workgroup.map(|size| size.max(1));
+    let axes = || group.iter().zip(dispatch.grid);
+    let (mut groups, mut last) = ([0; 3], [0; 3]);
+    for ((size, grid), (count, rest)) in axes().zip(groups.iter_mut().zip(&mut last)) {
+        (*count, *rest) = (grid.div_ceil(*size), grid % size);
+    }
+    Ok(gfx9::Launch {
+        program: dispatch.kernel.wrapping_add_signed(descriptor.entry),
+        resources: descriptor.resources,
+        scalars,
+        groups,
+        group,
+        last,
+        shared: dispatch.shared.max(descriptor.shared),
+        scratch: (scratch & 0xfff, (scratch >> 12 & 0x1fff) * 1024),
+        apertures: [LDS_APERTURE, SCRATCH_APERTURE],
+    })
+}
+
+/// A kernel launch, as the kernels of fills and copies see it.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    emulation: &'static Emulation,
     gpu: usize,
     dispatch: Dispatch,
     /// Size of the arguments according to the kernel's descriptor.
     kernarg_size: u32,
 }
 
-impl Launch<'_> {
+impl Launch {
     /// The arguments, of a known size.
     fn arguments<const N: usize>(&self) -> Result<Arguments<N>> {
         Ok(Arguments(self.emulation.memory.read(self.gpu, self.dispatch.kernarg)?))
     }
 
-    /// Work items of the launch.
-    fn items(&self) -> u64 {
-        self.dispatch.grid.iter().map(|size| u64::from(*size)).product()
-    }
-
     fn describe(&self, name: Option<&str>) {
-        let Dispatch { grid, workgroup, kernel, kernarg } = self.dispatch;
+        let Dispatch { grid, workgroup, kernel, kernarg, .. } = self.dispatch;
         let words: Vec<_> = (0..16)
             .map_while(|word| self.emulation.memory.read_u64(self.gpu, kernarg + word * 8).ok())
             .map(|word| format!("{word:x}"))
@@ -97,7 +199,7 @@ struct Arguments<const N: usize>([u8; N]);
 
 impl<const N: usize> Arguments<N> {
     fn bytes<const M: usize>(&self, offset: usize) -> [u8; M] {
-        // An offset out of range is an error in a layout below, detected by its first launch.
+        // An offset out of range is an error in a layout, detected by its first launch.
         self.0.get(offset..offset + M).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; M])
     }
 
@@ -108,16 +210,6 @@ impl<const N: usize> Arguments<N> {
     fn u64(&self, offset: usize) -> u64 {
         u64::from_le_bytes(self.bytes(offset))
     }
-}
-
-/// Sizes of the arguments that compilers append to a kernel's own: none, or the hidden ones of code object versions 4
-/// and 5.
-const HIDDEN: [u32; 3] = [0, 56, 256];
-
-/// `true` if a kernel whose descriptor states `size` bytes has own arguments of one of these sizes.
-fn has_explicit(size: u32, explicit: &[u32]) -> bool {
-    let whole = |own: u32| own.next_multiple_of(8);
-    explicit.iter().any(|own| size == *own || HIDDEN.iter().any(|hidden| size == whole(*own) + hidden))
 }
 
 /// Those of a process, by the objects' addresses.
@@ -133,21 +225,5 @@ impl Kernels {
 
     fn name(&self, object: u64) -> Option<String> {
         lock(&self.0).get(&object).cloned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Sizes in the descriptors of the runtimes 5.2.3, 5.7.1, 6.4.3 and 7.2.4.
-    #[test]
-    fn the_runtimes_sizes_are_recognised() {
-        for (size, explicit) in [(120, 64), (320, 64), (296, 40), (40, 40), (136, 80), (336, 80), (44, 44)] {
-            assert!(has_explicit(size, &[12, explicit]), "{size}");
-        }
-        for (size, explicit) in [(120, 40), (41, 40), (296, 64), (64, 40)] {
-            assert!(!has_explicit(size, &[explicit]), "{size}");
-        }
     }
 }

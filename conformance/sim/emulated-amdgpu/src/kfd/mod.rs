@@ -87,14 +87,18 @@ fn clock_counters(_: &Emulation, value: &mut ClockCounters) -> Result<()> {
     Ok(())
 }
 
+/// High words of the addresses through which flat instructions reach LDS, and private memory.
+pub(crate) const LDS_APERTURE: u32 = 1 << 16;
+pub(crate) const SCRATCH_APERTURE: u32 = 2 << 16;
+
 fn apertures(emulation: &Emulation, value: &mut GetApertures) -> Result<()> {
     let room = usize::try_from(value.count).map_err(|_| Errno::INVAL)?;
     for (gpu, at) in emulation.gpus.iter().take(room).zip((value.apertures..).step_by(size_of::<Apertures>())) {
         let apertures = Apertures {
-            lds_base: 1 << 48,
-            lds_limit: 1 << 48 | 0xffff_ffff,
-            scratch_base: 2 << 48,
-            scratch_limit: 2 << 48 | 0xffff_ffff,
+            lds_base: u64::from(LDS_APERTURE) << 32,
+            lds_limit: u64::from(LDS_APERTURE) << 32 | 0xffff_ffff,
+            scratch_base: u64::from(SCRATCH_APERTURE) << 32,
+            scratch_limit: u64::from(SCRATCH_APERTURE) << 32 | 0xffff_ffff,
             gpuvm_base: 0x4000,
             gpuvm_limit: (1 << 47) - 1,
             gpu_id: gpu.id(),

@@ -14,7 +14,13 @@ type Result<T> = std::result::Result<T, PageFault>;
 const STEP: u64 = 16 << 20;
 
 impl Memory {
-    fn with_space<R>(&self, gpu: usize, address: u64, function: impl FnOnce(&Space) -> Result<R>) -> Result<R> {
+    /// Calls a function with a GPU's address space, which does not change meanwhile.
+    pub(crate) fn with_space<R>(
+        &self,
+        gpu: usize,
+        address: u64,
+        function: impl FnOnce(&Space) -> Result<R>,
+    ) -> Result<R> {
         let spaces = self.spaces();
         let space = spaces.get(gpu).ok_or(PageFault { gpu, address, read_only: false })?;
         function(space)

@@ -19,8 +19,7 @@ use crate::gpu::Gpu;
 use crate::lock;
 use crate::memory::dmabuf::Inode;
 use crate::memory::pool::Pool;
-use crate::memory::space::Space;
-pub(crate) use crate::memory::space::{Access, Owner, PageFault, Span};
+pub(crate) use crate::memory::space::{Access, Owner, PageFault, Space, Span};
 pub(crate) use crate::memory::storage::Storage;
 use crate::memory::storage::VramShare;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpu_interop_sim_gfx9::Mapping;
 use rustix::io::Errno;
 
 use super::storage::Storage;
@@ -126,6 +127,17 @@ impl Space {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+// SAFETY: a span's bytes are mapped in this process while its storage lives, which is as long as the span is here; the
+// application and the other queues access them at the same time only as with a real GPU.
+unsafe impl gpu_interop_sim_gfx9::Memory for Space {
+    fn find(&self, address: u64) -> Option<Mapping> {
+        let (start, span) = Self::find(self, address)?;
+        let offset = usize::try_from(span.offset).ok()?;
+        let host = span.storage.address().wrapping_add(offset);
+        Some(Mapping { start, length: span.length, host, writable: span.writable })
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn run(queue: &Queue, emulation: &'static Emulation) -> Result<Infall
         let began = gpu::gpu_clock();
         let packet = aql::decode(&words);
         say!(2, "queue {} packet {read}: {packet:x?}", queue.id);
-        execute(queue, emulation, packet)?;
+        execute(queue, emulation, address, packet)?;
         // The producers own the slot again before the read index is advanced.
         memory.atomic_u64(queue.gpu, address, Access::Write, |header| {
             header.store(words[0] & !0xffff | u64::from(aql::TYPE_INVALID), Ordering::Release);
@@ -47,10 +47,10 @@ pub(super) fn run(queue: &Queue, emulation: &'static Emulation) -> Result<Infall
     }
 }
 
-fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Result<()> {
+fn execute(queue: &Queue, emulation: &'static Emulation, address: u64, packet: Packet) -> Result<()> {
     let gpu = queue.gpu;
     match packet {
-        Packet::Dispatch(dispatch) => kernel::run(emulation, queue, &dispatch),
+        Packet::Dispatch(dispatch) => kernel::run(emulation, queue, address, &dispatch),
         Packet::Barrier { signals, all } => queue.wait(|| {
             let mut any = false;
             for signal in signals.into_iter().filter(|signal| *signal != 0) {
@@ -62,7 +62,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
             Ok((all || any || signals == [0; 5]).then_some(()))
         }),
-        // A barrier that only flushes caches; the runtime dispatches it on gfx90a.
+        // A barrier that only flushes caches; as some GPUs need it.
         Packet::BarrierValue { signal: 0, .. } => Ok(()),
         Packet::BarrierValue { signal, value, mask, condition } => queue.wait(|| {
             let found = signal_value(emulation, gpu, signal)? & mask;

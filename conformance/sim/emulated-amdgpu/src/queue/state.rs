@@ -47,7 +47,7 @@ pub(crate) struct Queue {
     pub(super) ring: AtomicU64,
     pub(super) ring_size: AtomicU64,
     pub(super) read_pointer: u64,
-    pub(super) write_pointer: u64,
+    pub(crate) write_pointer: u64,
     pub(super) doorbell: &'static AtomicU64,
     pub(super) stop: AtomicBool,
     /// The runtime set its share of time to 0.
@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// `true` if the thread must abandon its current packet.
-    fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.stopped() || self.dead.load(Ordering::Acquire)
     }
 

@@ -34,7 +34,8 @@ pub(super) static CLASSES: &[Row] = &[
 /// The sixteen comparisons of a floating-point type, from an opcode on, and those that write EXEC.
 macro_rules! floats {
     ($name:ident, $first:literal, $type:ty, $suffix:literal) => {
-        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        // A comparison with NaN is false: both forms are needed.
+        #[allow(clippy::double_comparisons, clippy::neg_cmp_op_on_partial_ord)]
         pub(super) static $name: &[Row] = &floats!(@rows $first, $type, $suffix;
             0 "f" |_, _| false;
             1 "lt" |a, b| a < b;

@@ -290,9 +290,7 @@ pub(super) fn division_fixup32(quotient: f32, denominator: f32, numerator: f32) 
         f32::from_bits(0xffc0_0000)
     } else if denominator == 0.0 || numerator.is_infinite() {
         signed(f32::INFINITY)
-    } else if denominator.is_infinite() || numerator == 0.0 {
-        signed(0.0)
-    } else if exponent32(numerator) - exponent32(denominator) < -150 {
+    } else if denominator.is_infinite() || numerator == 0.0 || exponent32(numerator) - exponent32(denominator) < -150 {
         signed(0.0)
     } else {
         signed(quotient.abs())
@@ -310,9 +308,7 @@ pub(super) fn division_fixup64(quotient: f64, denominator: f64, numerator: f64) 
         f64::from_bits(0xfff8_0000_0000_0000)
     } else if denominator == 0.0 || numerator.is_infinite() {
         signed(f64::INFINITY)
-    } else if denominator.is_infinite() || numerator == 0.0 {
-        signed(0.0)
-    } else if exponent64(numerator) - exponent64(denominator) < -1075 {
+    } else if denominator.is_infinite() || numerator == 0.0 || exponent64(numerator) - exponent64(denominator) < -1075 {
         signed(0.0)
     } else {
         signed(quotient.abs())

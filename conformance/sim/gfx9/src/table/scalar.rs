@@ -260,8 +260,8 @@ pub(super) static SOP2: &[Row] = &[
             result
         }),
     ),
-    row(44, "s_mul_hi_u32", two!(u32, u32 => u32, |a, b, _| (u64::from(a) * u64::from(b) >> 32) as u32)),
-    row(45, "s_mul_hi_i32", two!(i32, i32 => i32, |a, b, _| (i64::from(a) * i64::from(b) >> 32) as i32)),
+    row(44, "s_mul_hi_u32", two!(u32, u32 => u32, |a, b, _| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
+    row(45, "s_mul_hi_i32", two!(i32, i32 => i32, |a, b, _| ((i64::from(a) * i64::from(b)) >> 32) as i32)),
     row(46, "s_lshl1_add_u32", two!(u32, u32 => u32, |a, b, scc| shift_add(a, b, 1, scc))),
     row(47, "s_lshl2_add_u32", two!(u32, u32 => u32, |a, b, scc| shift_add(a, b, 2, scc))),
     row(48, "s_lshl3_add_u32", two!(u32, u32 => u32, |a, b, scc| shift_add(a, b, 3, scc))),

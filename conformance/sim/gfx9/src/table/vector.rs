@@ -285,13 +285,13 @@ pub(super) static VOP2: &[Row] = &[
     row(
         7,
         "v_mul_hi_i32_i24",
-        two!(u32, u32 => i32, |a, b| (i64::from(signed24(a)) * i64::from(signed24(b)) >> 32) as i32),
+        two!(u32, u32 => i32, |a, b| ((i64::from(signed24(a)) * i64::from(signed24(b))) >> 32) as i32),
     ),
     row(8, "v_mul_u32_u24", two!(u32, u32 => u32, SATURATE, |a, b| unsigned24(a).wrapping_mul(unsigned24(b)))),
     row(
         9,
         "v_mul_hi_u32_u24",
-        two!(u32, u32 => u32, |a, b| (u64::from(unsigned24(a)) * u64::from(unsigned24(b)) >> 32) as u32),
+        two!(u32, u32 => u32, |a, b| ((u64::from(unsigned24(a)) * u64::from(unsigned24(b))) >> 32) as u32),
     ),
     row(10, "v_min_f32", two!(f32, f32 => f32, minimum)),
     row(11, "v_max_f32", two!(f32, f32 => f32, maximum)),
@@ -610,8 +610,8 @@ pub(super) static VOP3: &[Row] = &[
     row(0x283, "v_max_f64", two!(f64, f64 => f64, maximum)),
     row(0x284, "v_ldexp_f64", two!(f64, i32 => f64, scaled64)),
     row(0x285, "v_mul_lo_u32", two!(u32, u32 => u32, u32::wrapping_mul)),
-    row(0x286, "v_mul_hi_u32", two!(u32, u32 => u32, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32)),
-    row(0x287, "v_mul_hi_i32", two!(i32, i32 => i32, |a, b| (i64::from(a) * i64::from(b) >> 32) as i32)),
+    row(0x286, "v_mul_hi_u32", two!(u32, u32 => u32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
+    row(0x287, "v_mul_hi_i32", two!(i32, i32 => i32, |a, b| ((i64::from(a) * i64::from(b)) >> 32) as i32)),
     row(0x288, "v_ldexp_f32", two!(f32, i32 => f32, scaled32)),
     row(0x289, "v_readlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32; 2], 0), read_lane)),
     row(0x28a, "v_writelane_b32", (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], 0), write_lane)),
@@ -634,7 +634,7 @@ pub(super) static VOP3: &[Row] = &[
     row(0x290, "v_lshrrev_b64", two!(u32, u64 => u64, |a, b| b >> (a & 63))),
     row(0x291, "v_ashrrev_i64", two!(u32, i64 => i64, |a, b| b >> (a & 63))),
     // Classes are compared by the row of VOPC; the trigonometric reduction has no user here.
-    row(0x293, "v_bfm_b32", two!(u32, u32 => u32, |a, b| ((1_u64 << (a & 31)) - 1 << (b & 31)) as u32)),
+    row(0x293, "v_bfm_b32", two!(u32, u32 => u32, |a, b| (((1_u64 << (a & 31)) - 1) << (b & 31)) as u32)),
     row(
         0x294,
         "v_cvt_pknorm_i16_f32",
