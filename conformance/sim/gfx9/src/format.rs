@@ -90,6 +90,16 @@ impl Format {
         Ok(widths.iter().sum::<u32>() / 8)
     }
 
+    /// The results are integers.
+    pub(crate) const fn is_integer(self) -> bool {
+        self.number.is_integer()
+    }
+
+    /// The results are numbers from 0, or -1, to 1.
+    pub(crate) const fn is_normalised(self) -> bool {
+        matches!(self.number, Number::Unorm | Number::Snorm | Number::Srgb)
+    }
+
     /// 1 in the type that the format's numbers become.
     pub(crate) const fn one(self) -> u32 {
         if self.number.is_integer() { 1 } else { 0x3f80_0000 }

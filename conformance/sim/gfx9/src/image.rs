@@ -33,8 +33,7 @@ pub(crate) struct Descriptor {
 }
 
 /// The orders of a border colour's components.
-const BORDERS: [[u8; 4]; 6] =
-    [[0, 1, 2, 3], [0, 3, 1, 2], [3, 2, 1, 0], [3, 0, 1, 2], [2, 1, 0, 3], [1, 0, 3, 2]];
+const BORDERS: [[u8; 4]; 6] = [[0, 1, 2, 3], [0, 3, 1, 2], [3, 2, 1, 0], [3, 0, 1, 2], [2, 1, 0, 3], [1, 0, 3, 2]];
 
 impl Descriptor {
     /// `None`: the words are all 0, and describe an image without elements.

@@ -9,6 +9,8 @@
 //! | `decode`, `text` | words to instructions, and instructions to the assembler's text |
 //! | `value`, `wave`, `lanes` | types of operands, registers, operations on all lanes |
 //! | `memory`, `buffer`, `format` | accesses by addresses and by descriptors, formats of elements |
+//! | `image`, `tiling` | image descriptors, and the places of their elements in memory |
+//! | `sampler`, `cube` | which elements a sampled coordinate touches |
 //! | `dispatch` | workgroups, barriers, and the order of waves |
 //!
 //! An unknown instruction, and a known one in a form that is not implemented, is an error that names its words and its
@@ -21,11 +23,14 @@
 #![allow(clippy::redundant_closure_call)]
 
 mod buffer;
+mod cube;
 mod decode;
 mod dispatch;
 mod format;
+mod image;
 mod lanes;
 mod memory;
+mod sampler;
 mod table;
 mod text;
 mod tiling;

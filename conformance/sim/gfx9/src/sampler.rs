@@ -21,7 +21,7 @@ mod clamp {
 pub(crate) struct Sampler {
     clamp: [u8; 3],
     /// Coordinates count elements.
-    unnormalised: bool,
+    pub(crate) unnormalised: bool,
     /// Number of the comparison with the reference value.
     compare: u8,
     /// Coordinates of the nearest element are cut off, and not rounded to 1/256 before.
