@@ -95,6 +95,20 @@ impl Format {
         self.number.is_integer()
     }
 
+    /// A result as 16 bits: a number of half the precision, or the low half of an integer.
+    pub(crate) fn halved(self, result: u32) -> u16 {
+        if self.is_integer() { result as u16 } else { f16::from_f32(f32::from_bits(result)).to_bits() }
+    }
+
+    /// The component that 16 bits stand for.
+    pub(crate) fn doubled(self, half: u16) -> u32 {
+        match self.number {
+            Number::Uint => half.into(),
+            Number::Sint => i32::from(half.cast_signed()).cast_unsigned(),
+            _ => f16::from_bits(half).to_f32().to_bits(),
+        }
+    }
+
     /// The results are numbers from 0, or -1, to 1.
     pub(crate) const fn is_normalised(self) -> bool {
         matches!(self.number, Number::Unorm | Number::Snorm | Number::Srgb)

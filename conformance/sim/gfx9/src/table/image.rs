@@ -6,14 +6,13 @@ use super::memory::{Operation, data_word, load_element, operation, set_data_word
 use super::{Access, Execute, Row, Shape, row};
 use crate::decode::{Fields, flag};
 use crate::dispatch::Unit;
+use crate::format::Format;
 use crate::image::{Descriptor, Kind};
 use crate::{Result, unknown};
 
 /// The image that an instruction accesses. `None`: a descriptor of zeroes.
 fn image(unit: &Unit<'_, '_>, fields: &Fields) -> Result<Option<Descriptor>> {
     match () {
-        () if fields.bits & flag::IMAGE_A16 != 0 => Err(unknown("an image access with coordinates of 16 bits")),
-        () if fields.bits & flag::IMAGE_D16 != 0 => Err(unknown("an image access with data of 16 bits")),
         () if fields.bits & (flag::IMAGE_TFE | flag::IMAGE_LWE) != 0 => Err(unknown("an image access with a status")),
         () if fields.format == 0 => Err(unknown("an image access without components")),
         () => Descriptor::read(unit.wave, fields.scalar, unit.addresses),
@@ -25,17 +24,25 @@ fn operand(unit: &Unit<'_, '_>, fields: &Fields, number: usize, lane: usize) -> 
     Ok(unit.wave.vector(usize::from(fields.sources[0]) + number)?[lane])
 }
 
-/// The place that a lane accesses, and the number of registers that it is in.
+/// A part of an address, which may be half of a register.
+fn part(unit: &Unit<'_, '_>, fields: &Fields, number: usize, lane: usize) -> Result<u32> {
+    if fields.bits & flag::IMAGE_A16 == 0 {
+        return operand(unit, fields, number, lane);
+    }
+    Ok(operand(unit, fields, number / 2, lane)? >> (16 * (number % 2)) & 0xffff)
+}
+
+/// The place that a lane accesses, and the number of its parts.
 fn place(unit: &Unit<'_, '_>, fields: &Fields, image: &Descriptor, lane: usize) -> Result<([u32; 3], usize)> {
     let count = image.dimensions();
     let mut place = [0; 3];
-    for (number, part) in place.iter_mut().enumerate().take(count) {
-        *part = operand(unit, fields, number, lane)?;
+    for (number, coordinate) in place.iter_mut().enumerate().take(count) {
+        *coordinate = part(unit, fields, number, lane)?;
     }
     if !has_layer(fields, image) {
         return Ok((place, count));
     }
-    place[2] = operand(unit, fields, count, lane)?;
+    place[2] = part(unit, fields, count, lane)?;
     Ok((place, count + 1))
 }
 
@@ -53,12 +60,39 @@ fn components(mask: u32) -> impl Iterator<Item = usize> {
     (0..4).filter(move |component| mask >> component & 1 != 0)
 }
 
-/// Writes those results of a lane that the mask selects.
-fn write(unit: &mut Unit<'_, '_>, fields: &Fields, lane: usize, results: [u32; 4]) -> Result<()> {
-    for (number, component) in (usize::from(fields.destination)..).zip(components(fields.format)) {
-        unit.wave.vector_mut(number)?[lane] = results[component];
+/// Writes results of a lane to registers, or to halves of them.
+fn write(
+    unit: &mut Unit<'_, '_>,
+    fields: &Fields,
+    lane: usize,
+    format: Format,
+    results: impl Iterator<Item = u32>,
+) -> Result<()> {
+    let first = usize::from(fields.destination);
+    for (number, result) in results.enumerate() {
+        if fields.bits & flag::IMAGE_D16 == 0 {
+            unit.wave.vector_mut(first + number)?[lane] = result;
+        } else {
+            let register = &mut unit.wave.vector_mut(first + number / 2)?[lane];
+            let half = u32::from(format.halved(result));
+            *register = if number % 2 == 0 { half } else { *register | half << 16 };
+        }
     }
     Ok(())
+}
+
+/// The data of a lane: those components that the mask selects, the others 0.
+fn data(unit: &Unit<'_, '_>, fields: &Fields, lane: usize, format: Format) -> Result<[u32; 4]> {
+    let first = usize::from(fields.destination);
+    let mut data = [0; 4];
+    for (number, component) in components(fields.format).enumerate() {
+        data[component] = if fields.bits & flag::IMAGE_D16 == 0 {
+            unit.wave.vector(first + number)?[lane]
+        } else {
+            format.doubled((unit.wave.vector(first + number / 2)?[lane] >> (16 * (number % 2))) as u16)
+        };
+    }
+    Ok(data)
 }
 
 /// Where a lane accesses an image.
@@ -70,41 +104,41 @@ fn lane_address(
     mip: bool,
 ) -> Result<Option<u64>> {
     let (place, next) = place(unit, fields, image, lane)?;
-    let level = if mip { operand(unit, fields, next, lane)? } else { 0 };
+    let level = if mip { part(unit, fields, next, lane)? } else { 0 };
     Ok(image.address(place, level))
 }
 
 fn load(unit: &mut Unit<'_, '_>, fields: &Fields, mip: bool) -> Result<()> {
-    let image = image(unit, fields)?;
+    let Some(image) = image(unit, fields)? else { return clear(unit, fields, components(fields.format).count()) };
     for lane in unit.wave.active() {
-        let mut results = [0; 4];
-        if let Some(image) = &image {
-            let element = match lane_address(unit, fields, image, lane, mip)? {
-                Some(address) => image.format.unpack(load_element(unit, address, image.format.size()?)?)?,
-                None => [0; 4],
-            };
-            results = image.selected(element);
-        }
-        write(unit, fields, lane, results)?;
+        let element = match lane_address(unit, fields, &image, lane, mip)? {
+            Some(address) => image.format.unpack(load_element(unit, address, image.format.size()?)?)?,
+            None => [0; 4],
+        };
+        let results = image.selected(element);
+        write(unit, fields, lane, image.format, components(fields.format).map(|component| results[component]))?;
     }
     Ok(())
+}
+
+/// Writes 0 to the results: the image has no elements.
+fn clear(unit: &mut Unit<'_, '_>, fields: &Fields, count: usize) -> Result<()> {
+    let nothing = Format::of_image(0, 0);
+    unit.wave.active().try_for_each(|lane| write(unit, fields, lane, nothing, std::iter::repeat_n(0, count)))
 }
 
 fn store(unit: &mut Unit<'_, '_>, fields: &Fields, mip: bool) -> Result<()> {
     let Some(image) = image(unit, fields)? else { return Ok(()) };
     for lane in unit.wave.active() {
         let Some(address) = lane_address(unit, fields, &image, lane, mip)? else { continue };
-        let mut data = [0; 4];
-        for (number, component) in (usize::from(fields.destination)..).zip(components(fields.format)) {
-            data[component] = unit.wave.vector(number)?[lane];
-        }
-        let element = image.format.pack(image.stored(data))?;
+        let element = image.format.pack(image.stored(data(unit, fields, lane, image.format)?))?;
         store_element(unit, address, image.format.size()?, element)?;
     }
     Ok(())
 }
 
 fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Operation) -> Result<()> {
+    refuse_half_data(fields)?;
     let image = image(unit, fields)?;
     let size = match fields.format {
         mask if mask == (1 << operands) - 1 => 4,
@@ -132,19 +166,24 @@ fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Op
     Ok(())
 }
 
+fn refuse_half_data(fields: &Fields) -> Result<()> {
+    match fields.bits & flag::IMAGE_D16 {
+        0 => Ok(()),
+        _ => Err(unknown("data of 16 bits with this instruction")),
+    }
+}
+
 /// The size of a level, the number of layers, and that of levels.
 fn size(unit: &mut Unit<'_, '_>, fields: &Fields) -> Result<()> {
-    let image = image(unit, fields)?;
+    refuse_half_data(fields)?;
+    let Some(image) = image(unit, fields)? else { return clear(unit, fields, components(fields.format).count()) };
+    let [first, last] = image.levels;
     for lane in unit.wave.active() {
-        let mut results = [0; 4];
-        if let Some(image) = &image {
-            let [first, last] = image.levels;
-            let level = first.saturating_add(operand(unit, fields, 0, lane)?);
-            let [width, height, depth] = image.size(level);
-            let depth = if image.kind == Kind::Volume { depth } else { image.layer_count() };
-            results = [width, height, depth, (last + 1).saturating_sub(first)];
-        }
-        write(unit, fields, lane, results)?;
+        let level = first.saturating_add(part(unit, fields, 0, lane)?);
+        let [width, height, depth] = image.size(level);
+        let depth = if image.kind == Kind::Volume { depth } else { image.layer_count() };
+        let results = [width, height, depth, (last + 1).saturating_sub(first)];
+        write(unit, fields, lane, image.format, components(fields.format).map(|component| results[component]))?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Instructions that sample images.
 
-use super::{has_layer, image, operand, write};
+use half::f16;
+
+use super::{clear, components, has_layer, image, operand, part, write};
 use crate::decode::{Fields, flag};
 use crate::dispatch::Unit;
 use crate::image::{Descriptor, Kind};
@@ -47,6 +49,10 @@ fn request(unit: &Unit<'_, '_>, fields: &Fields, image: &Descriptor, lane: usize
     let has = |part: u8| parts & part != 0;
     let mut request = Request::default();
     let count = image.dimensions();
+    let short = fields.bits & flag::IMAGE_A16 != 0;
+    if short && has(with::BIAS | with::DERIVATIVES) {
+        return Err(unknown("a bias or derivatives of 16 bits"));
+    }
     if has(with::OFFSET) {
         let word = next()?;
         request.coordinate.offset = [0, 8, 16].map(|low| (word << (26 - low)).cast_signed() >> 26);
@@ -67,14 +73,21 @@ fn request(unit: &Unit<'_, '_>, fields: &Fields, image: &Descriptor, lane: usize
             }
         }
     }
-    for part in request.coordinate.place.iter_mut().take(count) {
-        *part = f32::from_bits(next()?);
+    let rest = Fields { sources: [fields.sources[0] + number as u16, 0, 0, 0], ..*fields };
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        let word = part(unit, &rest, number - 1, lane)?;
+        Ok(if short { f16::from_bits(word as u16).to_f32() } else { f32::from_bits(word) })
+    };
+    for coordinate in request.coordinate.place.iter_mut().take(count) {
+        *coordinate = next()?;
     }
     if has_layer(fields, image) {
-        request.coordinate.layer = f32::from_bits(next()?);
+        request.coordinate.layer = next()?;
     }
     if has(with::LEVEL) {
-        request.level = f32::from_bits(next()?);
+        request.level = next()?;
     }
     Ok(request)
 }
@@ -104,7 +117,8 @@ pub(super) fn sample(unit: &mut Unit<'_, '_>, fields: &Fields, parts: u8) -> Res
     let unnormalised = fields.bits & flag::IMAGE_UNORMALIZED != 0;
     let sampler = Sampler::read(unit.wave, fields.sources[2], unnormalised)?;
     let Some(image) = image else {
-        return unit.wave.active().try_for_each(|lane| write(unit, fields, lane, [0; 4]));
+        let count = if parts & with::GATHER != 0 { 4 } else { components(fields.format).count() };
+        return clear(unit, fields, count);
     };
     let mut requests = [Request::default(); LANES];
     for (lane, slot) in requests.iter_mut().enumerate() {
@@ -124,12 +138,10 @@ pub(super) fn sample(unit: &mut Unit<'_, '_>, fields: &Fields, parts: u8) -> Res
         };
         if parts & with::GATHER != 0 {
             let results = sampling.gather(unit, fields.format, request, level)?;
-            for (number, result) in (usize::from(fields.destination)..).zip(results) {
-                unit.wave.vector_mut(number)?[lane] = result;
-            }
+            write(unit, fields, lane, image.format, results.into_iter())?;
         } else {
             let results = sampling.filter(unit, request, level, !explicit)?;
-            write(unit, fields, lane, results)?;
+            write(unit, fields, lane, image.format, components(fields.format).map(|component| results[component]))?;
         }
     }
     Ok(())

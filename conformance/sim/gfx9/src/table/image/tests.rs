@@ -45,7 +45,11 @@ fn wave(image: [u32; 8], sampler: [u32; 4]) -> Wave {
 }
 
 fn execute(wave: &mut Wave, space: &Space, first: u32) -> Result<()> {
-    let instruction = decode([first, 0x0082_0004]).unwrap();
+    execute_words(wave, space, [first, 0x0082_0004])
+}
+
+fn execute_words(wave: &mut Wave, space: &Space, words: [u32; 2]) -> Result<()> {
+    let instruction = decode(words).unwrap();
     let mut bus = Bus::new(space);
     let addresses = AddressConfig::default();
     let mut unit = Unit { wave, shared: &mut [], bus: &mut bus, addresses, forget_code: false };
@@ -315,9 +319,34 @@ fn descriptors_of_zeroes_have_no_elements() {
 fn forms_that_are_not_emulated_are_errors() {
     let space = Space::new(4096);
     let mut wave = wave(plane(BASE, 16, 16), [0; 4]);
-    for bits in [flag::IMAGE_A16, flag::IMAGE_TFE, flag::IMAGE_LWE] {
+    for bits in [flag::IMAGE_TFE, flag::IMAGE_LWE] {
         assert!(execute(&mut wave, &space, LOAD | bits).is_err(), "{bits:#x}");
     }
     assert!(execute(&mut wave, &space, LOAD & !0xf00).is_err());
     assert!(execute(&mut wave, &space, ADD | 0x400).is_err());
+    assert!(execute_words(&mut wave, &space, [ADD, 0x8082_0004]).is_err());
+    assert!(execute(&mut wave, &space, SAMPLE_D | flag::IMAGE_A16).is_err());
+}
+
+#[test]
+fn coordinates_and_data_may_be_halves() {
+    let space = Space::new(4096);
+    let mut wave = wave(numbers(&space), sampler(2, 0, 0));
+    let short = |first: u32| [first | flag::IMAGE_A16, 0x8082_0004];
+    wave.vectors[4] = [1 | 2 << 16; LANES];
+    execute_words(&mut wave, &space, short(LOAD)).unwrap();
+    // 33 as a number of half the precision, and 1.
+    assert_eq!((wave.vectors[0][5], wave.vectors[1][5]), (0x5020_5020, 0x3c00_5020));
+    wave.vectors[4] = [0x3800 | 0x3a00 << 16; LANES];
+    execute_words(&mut wave, &space, short(SAMPLE_LZ & !0xf00 | 0x100)).unwrap();
+    assert_eq!(wave.vectors[0][5], u32::from(half::f16::from_f32(50.0).to_bits()));
+    wave.vectors[4] = [3; LANES];
+    wave.vectors[0] = [0x4000; LANES];
+    execute_words(&mut wave, &space, short(STORE & !0xf00 | 0x100)).unwrap();
+    assert_eq!(space.load(BASE + 12, 4), u64::from(2.0_f32.to_bits()));
+    // Integers keep their sign.
+    wave.scalars[9] = 4 << 20 | 5 << 26;
+    wave.vectors[0] = [0x8001; LANES];
+    execute_words(&mut wave, &space, short(STORE & !0xf00 | 0x100)).unwrap();
+    assert_eq!(space.load(BASE + 12, 4), 0xffff_8001);
 }
