@@ -20,19 +20,18 @@ fn direction(face: u8, x: f64, y: f64) -> [f64; 3] {
     }
 }
 
-/// The face that a direction meets, and the point there.
-fn projected([x, y, z]: [f64; 3]) -> (u8, f64, f64) {
+/// The face that a direction meets, the point there with the length of the direction, and the largest coordinate.
+pub(crate) fn projected([x, y, z]: [f64; 3]) -> (u8, f64, f64, f64) {
     let [width, height, depth] = [x.abs(), y.abs(), z.abs()];
-    let (face, s, t, major) = if width > height && width > depth {
-        if x > 0.0 { (0, -z, -y, width) } else { (1, z, -y, width) }
-    } else if height > depth {
-        if y > 0.0 { (2, x, z, height) } else { (3, x, -z, height) }
-    } else if z > 0.0 {
-        (4, x, -y, depth)
+    if depth >= width && depth >= height {
+        if z < 0.0 { (5, -x, -y, z) } else { (4, x, -y, z) }
+    } else if height >= width {
+        if y < 0.0 { (3, x, -z, y) } else { (2, x, z, y) }
+    } else if x < 0.0 {
+        (1, z, -y, x)
     } else {
-        (5, -x, -y, depth)
-    };
-    (face, s / major, t / major)
+        (0, -z, -y, x)
+    }
 }
 
 /// The element at a place, which may be beyond one edge of the face: that of the neighbouring face.
@@ -42,8 +41,8 @@ pub(crate) fn neighbour(element: Face, size: i64) -> Face {
         return element;
     }
     let centre = |place: i64| (2 * place + 1) as f64 / size as f64 - 1.0;
-    let (face, s, t) = projected(direction(face, centre(x), centre(y)));
-    let place = |point: f64| (((point + 1.0) / 2.0 * size as f64).floor() as i64).clamp(0, size - 1);
+    let (face, s, t, major) = projected(direction(face, centre(x), centre(y)));
+    let place = |point: f64| (((point / major.abs() + 1.0) / 2.0 * size as f64).floor() as i64).clamp(0, size - 1);
     Face { face, x: place(s), y: place(t) }
 }
 
@@ -69,6 +68,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn directions_meet_the_face_of_their_largest_coordinate() {
+        for face in 0..6 {
+            let [x, y, z] = direction(face, 0.25, -0.5).map(|part| part * 4.0);
+            let major = [x, y, z][usize::from(face / 2)];
+            assert_eq!(projected([x, y, z]), (face, 1.0, -2.0, major));
+        }
+        assert_eq!([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0], [-1.0, 0.5, 1.0]].map(|place| projected(place).0), [4, 2, 4]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::math::{
 use super::{
     ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, NO_ROUTE, NO_VOP3, Row, SATURATE, SELECT, Shape, Target, row,
 };
+use crate::cube::projected;
 use crate::decode::Fields;
 use crate::dispatch::Unit;
 use crate::lanes;
@@ -429,6 +430,14 @@ pub(super) static VOP3: &[Row] = &[
         three!(u32, u32, u32 => u32, SATURATE, |a, b, c| {
             unsigned24(a).wrapping_mul(unsigned24(b)).wrapping_add(c)
         }),
+    ),
+    row(0x1c4, "v_cubeid_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).0.into())),
+    row(0x1c5, "v_cubesc_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).1 as f32)),
+    row(0x1c6, "v_cubetc_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).2 as f32)),
+    row(
+        0x1c7,
+        "v_cubema_f32",
+        three!(f32, f32, f32 => f32, |x, y, z| (2.0 * projected([x, y, z].map(f64::from)).3) as f32),
     ),
     row(
         0x1c8,
