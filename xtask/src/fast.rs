@@ -96,6 +96,8 @@ fn tests(session: &Session) -> Outcome {
         tests = tests.env("GPU_INTEROP_REQUIRE_C", "1");
         // And Vulkan's driver for the CPU, for the tests with cudarc.
         tests = tests.env("GPU_INTEROP_REQUIRE_CUDARC", "1");
+        // And LLVM's disassembler, for the decoder of AMD's instructions.
+        tests = tests.env("GPU_INTEROP_REQUIRE_LLVM_MC", "1");
     }
     match swiftshader(session) {
         Some(library) => tests = tests.env("SWIFTSHADER_LIBRARY", library),

@@ -21,6 +21,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "bench-wgpu", "the bench of the crate for wgpu, a feature of the command that its bundle lacks", bench_wgpu;
     "loom", "the bridge of timelines and batches of semaphores, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
+    "disassembler", "more than a million instructions of AMD's GPUs, decoded as LLVM's disassembler does", disassembler;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
@@ -94,6 +95,15 @@ fn loom(session: &Session) -> Outcome {
 fn faults(_: &Session) -> Outcome {
     cargo("test --package gpu-interop-conformance-cli --test faults -- every_fault")
         .env("FAULT_CAMPAIGN_EVERY_USE", "1")
+        .check()
+}
+
+fn disassembler(session: &Session) -> Outcome {
+    if !has("llvm-mc-14") {
+        return session.leave_out("the comparison with LLVM's disassembler", "the package llvm-14");
+    }
+    cargo("test --package gpu-interop-sim-gfx9 --test llvm -- --include-ignored")
+        .env("GPU_INTEROP_REQUIRE_LLVM_MC", "1")
         .check()
 }
 

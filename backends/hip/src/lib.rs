@@ -29,7 +29,8 @@
 //! * Images are mapped if the runtime has the functions. On Linux no version up to 7.2 has them.
 //! * On Linux a requested size larger than the dma-buf is an error instead of a later GPU fault. On Windows neither
 //!   this crate nor the runtime can check the size, so the caller's size is trusted.
-//! * Runtimes of HIP 8 or later are rejected: their structs are unknown.
+//! * A runtime of HIP 8 or later is used if its functions, the numbers of its attributes and the layout of its properties are
+//!   those of HIP 7, and rejected otherwise.
 //!
 //! # Differences from CUDA
 //! * Devices have no UUID: HIP's UUID differs from that of every other API. Devices are matched by PCI address, on

@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use gpu_interop_core::Luid;
-use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status};
+use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status, Vendor};
 
 use crate::Hip;
+use crate::sys::attribute;
 
 /// Offsets of fields in bytes.
 mod offset {
@@ -13,6 +14,8 @@ mod offset {
     pub(super) const ARCHITECTURE_GENERATION_5: usize = 396;
     /// `gcnArchName` of `hipDeviceProp_tR0600`.
     pub(super) const ARCHITECTURE: usize = 1160;
+    /// `pciBusID` of `hipDeviceProp_tR0600`; `pciDeviceID` follows.
+    pub(super) const PCI_BUS: usize = 584;
     /// `luid`, since HIP 6.
     pub(super) const LUID: usize = 272;
     /// `luidDeviceNodeMask`, since HIP 6.
@@ -62,6 +65,26 @@ pub(crate) fn architecture(driver: &Driver<Hip>, device: DeviceNumber) -> Option
     (name.starts_with("gfx") && name.is_ascii()).then(|| name.to_owned())
 }
 
+/// `true` if this runtime's numbers of attributes and the layout of its properties are those of HIP 6 and 7: the first
+/// device's PCI address is the same by name, by attribute and in the properties, and its architecture is a name.
+///
+/// AMD renames a function when its struct changes (`hipGetDevicePropertiesR0600`): a runtime without the name has another
+/// layout. Without a device no struct is used.
+pub(crate) fn layout_is_known(driver: &Driver<Hip>) -> bool {
+    const FIRST: DeviceNumber = 0;
+    if driver.own.get_properties.get().is_none() {
+        return false;
+    }
+    let (Some(properties), Some(pci)) = (Properties::of(driver, FIRST), Hip::pci(driver, FIRST)) else {
+        return driver.attribute(FIRST, attribute::PCI_BUS_ID).is_none();
+    };
+    let expected = [pci.bus, pci.device].map(i32::from);
+    let field = |at: usize| properties.field(at).map(i32::from_ne_bytes);
+    let attributes = [attribute::PCI_BUS_ID, attribute::PCI_DEVICE_ID].map(|number| driver.attribute(FIRST, number));
+    let fields = [offset::PCI_BUS, offset::PCI_BUS + size_of::<i32>()].map(field);
+    attributes == expected.map(Some) && fields == expected.map(Some) && architecture(driver, FIRST).is_some()
+}
+
 /// Returns the LUID, which only Windows reports.
 pub(crate) fn luid(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     if cfg!(not(windows)) {
@@ -98,6 +121,8 @@ mod tests {
     #[test]
     fn field_offsets_match_the_header() {
         assert_eq!(offset::ARCHITECTURE, offset_of!(Theirs, gcnArchName));
+        assert_eq!(offset::PCI_BUS, offset_of!(Theirs, pciBusID));
+        assert_eq!(offset::PCI_BUS + 4, offset_of!(Theirs, pciDeviceID));
         assert_eq!(offset::LUID, offset_of!(Theirs, luid));
         assert_eq!(offset::LUID_NODE_MASK, offset_of!(Theirs, luidDeviceNodeMask));
         assert!(size_of::<Theirs>() < WORDS * 8);

@@ -40,7 +40,7 @@ impl Vendor for Hip {
     const SEARCH: LibrarySearch = LibrarySearch {
         driver: "HIP runtime",
         variable: "GPU_INTEROP_HIP_LIBRARY",
-        // Packages that bundle a runtime may use the unversioned name. HIP 8 is searched last, and rejected by version.
+        // Packages that bundle a runtime may use the unversioned name. HIP 8, which nobody has seen, is searched last.
         // Without its name, the search would load a second runtime into a process that uses HIP 8.
         names: if cfg!(windows) {
             &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll", "amdhip64_8.dll"]
@@ -59,6 +59,10 @@ impl Vendor for Hip {
             &[
                 (Some("ROCM_PATH"), "lib"),
                 (Some("HIP_PATH"), "lib"),
+                // ROCm's wheels for Python, whose library only has a versioned name.
+                (Some("VIRTUAL_ENV"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
+                (Some("CONDA_PREFIX"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
+                (Some("CONDA_PREFIX"), "lib"),
                 (None, "/opt/rocm/lib"),
                 (None, "/opt/rocm/core-*/lib"),
             ]
@@ -78,6 +82,10 @@ impl Vendor for Hip {
     unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Functions, MissingSymbol> {
         // SAFETY: the caller's promise for the library.
         unsafe { Functions::load(library) }
+    }
+
+    fn layout_is_known(driver: &Driver<Self>) -> bool {
+        properties::layout_is_known(driver)
     }
 
     /// Decodes 60443484 as HIP 6.4, patch 43484.

@@ -94,6 +94,15 @@ const PLANTS: [Plant; 34] = [
         id: "two_hip_runtimes",
         ..NOTHING
     },
+    Plant {
+        files: &[
+            ("venv/lib/python3.12/site-packages/_rocm_sdk_core/lib/libamdhip64.so.7", ""),
+            ("usr/lib/x86_64-linux-gnu/libamdhip64.so.5", ""),
+        ],
+        variables: &[("VIRTUAL_ENV", "/venv")],
+        id: "two_hip_runtimes",
+        ..NOTHING
+    },
     Plant { files: &[("sys/module/nvidia/version", "585.10\n")], id: "driver_older_than_module", ..NOTHING },
     Plant {
         files: &[("proc/sys/kernel/osrelease", "5.15.90.1-microsoft-standard-WSL2\n"), ("dev/dxg", "")],
@@ -215,6 +224,9 @@ fn is_root() -> bool {
 /// The exit status, and the faults.
 fn diagnosis(mut command: Command, plant: &Plant) -> Tested<(Option<i32>, Vec<Value>)> {
     for name in ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"] {
+        command.env_remove(name);
+    }
+    for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         command.env_remove(name);
     }
     for name in ["LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "container"] {

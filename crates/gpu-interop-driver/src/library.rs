@@ -325,11 +325,17 @@ mod tests {
             std::fs::create_dir_all(root.join(name).join("lib")).expect("a folder");
         }
         let found = folders(&root, "core-*/lib");
+        for name in ["python3.9", "python3.11"] {
+            std::fs::create_dir_all(root.join("lib").join(name)).expect("a folder");
+        }
+        let inner = folders(&root, "lib/python*/site-packages/lib");
         let plain = folders(&root, "core/lib");
         let absent = folders(&root.join("nothing"), "core-*/lib");
         std::fs::remove_dir_all(&root).expect("removes the folder");
         let expected = ["core-10.1", "core-10", "core-9.2", "core-7.14"].map(|name| root.join(name).join("lib"));
         assert_eq!(found, expected);
+        let expected = ["python3.11", "python3.9"].map(|name| root.join("lib").join(name).join("site-packages/lib"));
+        assert_eq!(inner, expected);
         assert_eq!(plain, [root.join("core/lib")]);
         assert!(absent.is_empty(), "{absent:?}");
     }

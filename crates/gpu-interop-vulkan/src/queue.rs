@@ -28,6 +28,9 @@ pub enum QueueKind {
     /// A compute queue, with graphics if the device has it. Every device has one.
     #[default]
     General,
+    /// A compute queue without graphics, on which a device may compute while it draws. Copies, clears and dispatches are
+    /// commands of such a queue; blits, resolves and draws are not. Not every device has one.
+    ComputeOnly,
     /// A transfer-only queue. Not every device has one.
     TransferOnly,
 }
@@ -46,6 +49,10 @@ impl QueueKind {
             .filter(|(_, family)| match self {
                 // Compute implies transfer, even if the driver does not list it.
                 Self::General => family.queue_flags.contains(vk::QueueFlags::COMPUTE),
+                Self::ComputeOnly => {
+                    family.queue_flags.contains(vk::QueueFlags::COMPUTE)
+                        && !family.queue_flags.intersects(vk::QueueFlags::GRAPHICS | video)
+                }
                 Self::TransferOnly => {
                     family.queue_flags.contains(vk::QueueFlags::TRANSFER)
                         && !family.queue_flags.intersects(general | video)
@@ -57,13 +64,24 @@ impl QueueKind {
 }
 
 impl VulkanInterop {
+    /// The physical device's family of compute queues without graphics ([`QueueKind::ComputeOnly`]); `None` if it has
+    /// none. Vulkan cannot report whether the device was created with a queue of that family.
+    #[must_use]
+    pub fn compute_only_queue_family(&self) -> Option<u32> {
+        self.queue_family(QueueKind::ComputeOnly)
+    }
+
     /// The physical device's family of transfer-only queues ([`QueueKind::TransferOnly`]); `None` if it has none.
     /// Vulkan cannot report whether the device was created with a queue of that family.
     #[must_use]
     pub fn transfer_only_queue_family(&self) -> Option<u32> {
+        self.queue_family(QueueKind::TransferOnly)
+    }
+
+    fn queue_family(&self, kind: QueueKind) -> Option<u32> {
         // SAFETY: the creator of this object promised that both are live and belong together.
         let families = unsafe { self.instance().get_physical_device_queue_family_properties(self.physical_device()) };
-        QueueKind::TransferOnly.find_family(&families)
+        kind.find_family(&families)
     }
 }
 
@@ -184,6 +202,8 @@ mod tests {
         ];
         assert_eq!(QueueKind::General.find_family(&families), Some(3));
         assert_eq!(QueueKind::General.find_family(&families[..3]), Some(2));
+        assert_eq!(QueueKind::ComputeOnly.find_family(&families), Some(2));
+        assert_eq!(QueueKind::ComputeOnly.find_family(&families[3..]), None);
         assert_eq!(QueueKind::TransferOnly.find_family(&families), Some(1));
         assert_eq!(QueueKind::TransferOnly.find_family(&families[2..]), None);
         let empty = vk::QueueFamilyProperties { queue_count: 0, ..families[1] };

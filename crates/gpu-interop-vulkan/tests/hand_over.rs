@@ -13,7 +13,7 @@ use common::{Checked, USAGE, assert_same, contents, pattern, vulkan, vulkan_with
 use gpu_interop_core::{ErrorKind, Result};
 use gpu_interop_vulkan::{
     BufferCopy, BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions,
-    ImportedBuffer, MemoryPlacement, OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, Submission,
+    ImportedBuffer, MemoryPlacement, OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, Submission, VulkanInterop,
 };
 
 const SIZE: u64 = 20_480;
@@ -68,23 +68,32 @@ fn what_is_sent_is_received() {
     exchange(&first, &second);
 }
 
-/// Uses the transfer-only queue if there is one; otherwise checks the error.
-#[test]
-fn transfer_only_queues_exchange_or_are_missing() {
+/// Uses a queue of the kind if there is one; otherwise checks the error.
+fn exchange_or_miss(kind: QueueKind, family: fn(&VulkanInterop) -> Option<u32>) {
     let Some(general) = vulkan() else { return };
     let choice = DeviceChoice::Identity(general.identity().clone());
-    let options = HeadlessOptions::default().device(choice).queue(QueueKind::TransferOnly);
-    let Some(family) = general.interop().transfer_only_queue_family() else {
+    let options = HeadlessOptions::default().device(choice).queue(kind);
+    let Some(family) = family(general.interop()) else {
         let error = HeadlessContext::new(&options).expect_err("the device has no such queue");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
-        assert!(error.to_string().contains("TransferOnly; queues of the kind General also support copies"), "{error}");
+        assert!(error.to_string().contains(&format!("{kind:?}; queues of the kind General also support")), "{error}");
         return;
     };
-    let transfer = vulkan_with(options).expect("the same device");
-    assert_eq!(transfer.queue_family(), family);
+    let special = vulkan_with(options).expect("the same device");
+    assert_eq!(special.queue_family(), family);
     assert_ne!(family, general.queue_family());
-    exchange(&transfer, &general);
-    exchange(&general, &transfer);
+    exchange(&special, &general);
+    exchange(&general, &special);
+}
+
+#[test]
+fn transfer_only_queues_exchange_or_are_missing() {
+    exchange_or_miss(QueueKind::TransferOnly, VulkanInterop::transfer_only_queue_family);
+}
+
+#[test]
+fn compute_only_queues_exchange_or_are_missing() {
+    exchange_or_miss(QueueKind::ComputeOnly, VulkanInterop::compute_only_queue_family);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(crate) mod attribute {
     /// Not defined by HIP 5.2, whose runtime rejects the number.
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
     pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
+    pub(crate) const PCI_BUS_ID: c_int = 67;
+    pub(crate) const PCI_DEVICE_ID: c_int = 68;
 }
 
 /// `hipExternalMemoryHandleTypeOpaqueFd`, also for dma-bufs, which have no number. On Linux the runtime ignores the
@@ -105,6 +107,8 @@ mod tests {
                 hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported,
             ),
             (attribute::CAN_USE_STREAM_WAIT_VALUE, hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue),
+            (attribute::PCI_BUS_ID, hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId),
+            (attribute::PCI_DEVICE_ID, hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId),
         ];
         for (ours, theirs) in attributes {
             assert_eq!(u32::try_from(ours), Ok(theirs));

@@ -30,6 +30,7 @@ pub(crate) fn main() {
         the_shim_reports_the_device_kind_of_its_driver,
         semaphores_and_images_are_rejected_before_the_runtime_is_called,
         images_are_supported_where_the_runtime_has_the_functions,
+        an_unknown_runtime_is_used_if_its_structs_are_known,
         a_runtime_with_unknown_structs_is_rejected,
         the_current_device_of_the_thread_is_restored,
         a_rejected_import_returns_the_descriptor_whatever_the_code,
@@ -197,9 +198,22 @@ fn images_are_supported_where_the_runtime_has_the_functions() {
     }
 }
 
-fn a_runtime_with_unknown_structs_is_rejected() {
+fn an_unknown_runtime_is_used_if_its_structs_are_known() {
     let text = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).run();
-    assert_line(&text, "load|Unsupported|", &["are unknown", "older HIP", "HIP 8.0", FILE]);
+    assert_line(&text, "data|", &["true"]);
+}
+
+fn a_runtime_with_unknown_structs_is_rejected() {
+    // As if the architecture were elsewhere in the struct.
+    let moved = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).env("GPU_INTEROP_SIM_ARCH", "moved").run();
+    let renamed = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).without(["hipGetDevicePropertiesR0600"]).run();
+    for text in [moved, renamed] {
+        assert_line(
+            &text,
+            "load|Unsupported|",
+            &["structs of this version of HIP differ", "older HIP", "HIP 8.0", FILE],
+        );
+    }
 }
 
 fn the_current_device_of_the_thread_is_restored() {

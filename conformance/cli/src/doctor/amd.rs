@@ -87,8 +87,14 @@ fn runtimes(system: &System) -> Option<Fault> {
         .entries("/opt")
         .into_iter()
         .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("rocm")));
+    // ROCm's wheels for Python.
+    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().flat_map(|name| system.list(name));
+    let wheels = environments
+        .flat_map(|root| system.entries(root.join("lib")))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")))
+        .map(|python| python.join("site-packages/_rocm_sdk_core"));
     let folders: Vec<PathBuf> =
-        roots.chain(installed).flat_map(|root| [root.join("lib"), root.join("lib64")]).collect();
+        roots.chain(wheels).chain(installed).flat_map(|root| [root.join("lib"), root.join("lib64")]).collect();
     for name in RUNTIMES {
         let paths = system.libraries(name).into_iter().chain(folders.iter().map(|folder| folder.join(name)));
         for path in paths {

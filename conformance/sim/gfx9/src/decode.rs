@@ -1,10 +1,22 @@
 //! Words to instructions.
+//!
+//! The decoder accepts the words that LLVM's disassembler accepts. If these have reserved bits or registers, they have a
+//! text, but are not executed.
 
-use crate::table::{self, Encoding, Row, Shape};
+mod memory;
+mod operand;
+mod vector;
+
+use crate::table::{self, Encoding, Number, Row, Shape, Target};
 use crate::wave::code;
+use operand::Reserved;
+pub(crate) use operand::{Scalar, is_number, named, scalar as scalar_registers};
 
 /// Why words are not an instruction.
 pub(crate) type Reason = &'static str;
+
+/// The words are no instruction, or one that has no row in the tables.
+pub const NO_ROW: &str = "the opcode";
 
 /// A decoded instruction.
 #[derive(Debug, Clone, Copy)]
@@ -12,12 +24,19 @@ pub struct Instruction {
     pub(crate) row: &'static Row,
     pub(crate) fields: Fields,
     pub(crate) length: u64,
+    /// Why the instruction is not executed: it has values that the processor reserves.
+    pub(crate) reserved: Option<Reason>,
 }
 
 impl Instruction {
     /// Bytes of the instruction: 4 or 8.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Why the instruction is not executed although it has a text: it has bits or registers that the processor reserves.
+    pub fn reserved(&self) -> Option<&'static str> {
+        self.reserved
     }
 }
 
@@ -120,32 +139,30 @@ const fn signed(word: u32, count: u32) -> i32 {
 pub fn decode(words: [u32; 2]) -> Result<Instruction, Reason> {
     let [first, second] = words;
     match first >> 26 {
-        0b11_0000 => memory(Encoding::Smem, words, field(first, 18, 8), scalar_memory),
-        0b11_0100 if first >> 23 == 0x1a7 => packed(words),
-        0b11_0100 => vector3(words),
-        0b11_0110 => memory(Encoding::Ds, words, field(first, 17, 8), shared),
-        0b11_0111 => {
-            let encoding = match bits(first, 14, 2) {
-                0 => Encoding::Flat,
-                1 => Encoding::Scratch,
-                2 => Encoding::Global,
-                _ => return Err("no segment of flat instructions"),
-            };
-            memory(encoding, words, field(first, 18, 7), flat)
-        }
-        0b11_1000 => memory(Encoding::Mubuf, words, field(first, 18, 7), buffer),
-        0b11_1010 => memory(Encoding::Mtbuf, words, field(first, 15, 4), buffer),
-        0b11_1100 => memory(Encoding::Mimg, words, field(first, 18, 7), image),
-        _ if !bit(first, 31) => vector(first, second),
+        0b11_0000 => memory::scalar(words),
+        0b11_0100 if first >> 23 == 0x1a7 => vector::packed(words),
+        0b11_0100 => vector::vector3(words),
+        0b11_0110 => memory::shared(words),
+        0b11_0111 => memory::flat(words),
+        0b11_1000 => memory::buffer(Encoding::Mubuf, field(first, 18, 7), words),
+        0b11_1010 => memory::buffer(Encoding::Mtbuf, field(first, 15, 4), words),
+        0b11_1100 => memory::image(words),
+        _ if !bit(first, 31) => vector::short(first, second),
         _ if first >> 30 == 0b10 => scalar(first, second),
-        _ => Err("no encoding of compute programs"),
+        _ => Err(NO_ROW),
+    }
+}
+
+/// The row of an opcode, and the operands of its instruction.
+fn alu(encoding: Encoding, opcode: u16) -> Result<(&'static Row, &'static table::Alu), Reason> {
+    let row = table::find(encoding, opcode).ok_or(NO_ROW)?;
+    match &row.shape {
+        Shape::Alu(shape) => Ok((row, shape)),
+        Shape::Access(_) => Err("the row's shape"),
     }
 }
 
 fn scalar(first: u32, second: u32) -> Result<Instruction, Reason> {
-    let mut fields = Fields { literal: second, ..Fields::default() };
-    fields.destination = field(first, 16, 7);
-    fields.sources = [field(first, 0, 8), field(first, 8, 8), 0, 0];
     let (encoding, opcode) = match first >> 23 {
         0x17d => (Encoding::Sop1, field(first, 8, 8)),
         0x17e => (Encoding::Sopc, field(first, 16, 7)),
@@ -153,216 +170,27 @@ fn scalar(first: u32, second: u32) -> Result<Instruction, Reason> {
         _ if first >> 28 == 0xb => (Encoding::Sopk, field(first, 23, 5)),
         _ => (Encoding::Sop2, field(first, 23, 7)),
     };
-    let row = table::find(encoding, opcode).ok_or("the opcode")?;
-    let Shape::Alu(shape) = &row.shape else { return Err("the row's shape") };
-    (fields.encoding, fields.opcode) = (encoding, opcode);
-    let mut length = 4;
-    match encoding {
-        Encoding::Sopp | Encoding::Sopk => {
-            fields.offset = signed(first, 16);
-            // The one with a literal beside its number.
-            if shape.has(table::LITERAL) {
-                length = 8;
-            }
-        }
-        Encoding::Sopc => fields.destination = 0,
-        _ => {}
+    let (row, shape) = alu(encoding, opcode)?;
+    let mut fields = Fields { encoding, opcode, literal: second, ..Fields::default() };
+    let mut reserved = Reserved::default();
+    if let Target::Register(kind) = shape.target {
+        fields.destination = reserved.scalar(field(first, 16, 7), kind.words() as u16)?;
     }
-    if matches!(encoding, Encoding::Sop1) {
-        fields.sources[1] = 0;
-    }
-    if !matches!(encoding, Encoding::Sopp | Encoding::Sopk)
-        && fields.sources.iter().take(shape.sources.len()).any(|source| *source == code::LITERAL)
-    {
-        length = 8;
-    }
-    Ok(Instruction { row, fields, length })
-}
-
-fn vector(first: u32, second: u32) -> Result<Instruction, Reason> {
-    let mut fields = Fields { literal: second, ..Fields::default() };
-    fields.destination = field(first, 17, 8);
-    fields.sources = [field(first, 0, 9), field(first, 9, 8) + code::VECTOR, 0, 0];
-    let (encoding, opcode) = match bits(first, 25, 6) {
-        0x3f => (Encoding::Vop1, field(first, 9, 8)),
-        0x3e => (Encoding::Vopc, field(first, 17, 8)),
-        opcode => (Encoding::Vop2, opcode as u16),
-    };
-    let row = table::find(encoding, opcode).ok_or("the opcode")?;
-    let Shape::Alu(shape) = &row.shape else { return Err("the row's shape") };
-    (fields.encoding, fields.opcode) = (encoding, opcode);
-    match encoding {
-        Encoding::Vop1 => fields.sources[1] = 0,
-        Encoding::Vopc => (fields.destination, fields.scalar) = (0, code::VCC),
-        _ => fields.scalar = code::VCC,
-    }
-    fields.sources[2] = if shape.has(table::CARRY_IN) { code::VCC } else { 0 };
-    let mut length = 4;
-    if shape.has(table::LITERAL) {
-        length = 8;
-        if matches!(fields.sources[0], code::SDWA | code::DPP) {
-            return Err("a literal and another route");
+    let codes = [field(first, 0, 8), field(first, 8, 8)];
+    for ((place, code), kind) in fields.sources.iter_mut().zip(codes).zip(shape.sources) {
+        *place = reserved.scalar_source(code, kind.words() as u16, true)?;
+        if shape.has(table::NO_NUMBER) && operand::is_number(code) {
+            return Err("a number as the source");
         }
     }
-    let used = !shape.sources.is_empty();
-    match fields.sources[0] {
-        code::LITERAL if used => length = 8,
-        code::SDWA if used => {
-            length = 8;
-            sdwa(&mut fields, encoding, second)?;
+    if matches!(encoding, Encoding::Sopp | Encoding::Sopk) {
+        fields.offset = signed(first, 16);
+        if shape.number == Number::None && fields.offset != 0 {
+            return Err("bits that must be 0");
         }
-        code::DPP if used => {
-            length = 8;
-            dpp(&mut fields, second)?;
-        }
-        _ => {}
     }
-    if !matches!(fields.route, Route::Direct) && shape.has(table::NO_ROUTE) {
-        return Err("the route of the operands");
-    }
-    Ok(Instruction { row, fields, length })
-}
-
-/// The code of SDWA's source: a vector register, or one of the scalar sources.
-fn sdwa_source(low: u16, scalar: bool) -> u16 {
-    if scalar { low } else { low + code::VECTOR }
-}
-
-fn sdwa(fields: &mut Fields, encoding: Encoding, word: u32) -> Result<(), Reason> {
-    fields.sources[0] = sdwa_source(field(word, 0, 8), bit(word, 23));
-    if encoding != Encoding::Vop1 {
-        fields.sources[1] = sdwa_source(fields.sources[1] - code::VECTOR, bit(word, 31));
-    }
-    let mut sdwa = Sdwa {
-        destination: 6,
-        unused: 0,
-        sources: [bits(word, 16, 3) as u8, bits(word, 24, 3) as u8],
-        signed: [bit(word, 19), bit(word, 27)],
-    };
-    fields.modifiers.negate = (bits(word, 20, 1) | bits(word, 28, 1) << 1) as u8;
-    fields.modifiers.absolute = (bits(word, 21, 1) | bits(word, 29, 1) << 1) as u8;
-    if encoding == Encoding::Vopc {
-        if bit(word, 15) {
-            fields.scalar = field(word, 8, 7);
-        }
-    } else {
-        sdwa.destination = bits(word, 8, 3) as u8;
-        sdwa.unused = bits(word, 11, 2) as u8;
-        fields.modifiers.clamp = bit(word, 13);
-        fields.modifiers.scale = bits(word, 14, 2) as u8;
-    }
-    if sdwa.destination == 7 || sdwa.unused == 3 || sdwa.sources.contains(&7) {
-        return Err("a selection of SDWA");
-    }
-    fields.route = Route::Sdwa(sdwa);
-    Ok(())
-}
-
-fn dpp(fields: &mut Fields, word: u32) -> Result<(), Reason> {
-    fields.sources[0] = field(word, 0, 8) + code::VECTOR;
-    fields.modifiers.negate = (bits(word, 20, 1) | bits(word, 22, 1) << 1) as u8;
-    fields.modifiers.absolute = (bits(word, 21, 1) | bits(word, 23, 1) << 1) as u8;
-    let control = field(word, 8, 9);
-    match control {
-        0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x130 | 0x134 | 0x138 | 0x13c | 0x140..=0x143 => {}
-        _ => return Err("a control of DPP"),
-    }
-    fields.route = Route::Dpp(Dpp {
-        control,
-        bound: bit(word, 19),
-        banks: bits(word, 24, 4) as u8,
-        rows: bits(word, 28, 4) as u8,
-    });
-    Ok(())
-}
-
-/// The row of an opcode of VOP3, which contains the shorter encodings.
-fn vector3_row(opcode: u16) -> Option<(&'static Row, u16)> {
-    let (encoding, opcode) = match opcode {
-        0..0x100 => (Encoding::Vopc, opcode),
-        0x100..0x140 => (Encoding::Vop2, opcode - 0x100),
-        0x140..0x1c0 => (Encoding::Vop1, opcode - 0x140),
-        _ => (Encoding::Vop3, opcode),
-    };
-    table::find(encoding, opcode).map(|row| (row, opcode))
-}
-
-fn vector3(words: [u32; 2]) -> Result<Instruction, Reason> {
-    let [first, second] = words;
-    let (row, opcode) = vector3_row(field(first, 16, 10)).ok_or("the opcode")?;
-    let Shape::Alu(shape) = &row.shape else { return Err("the row's shape") };
-    if shape.has(table::NO_VOP3) {
-        return Err("the opcode in VOP3");
-    }
-    let mut fields = Fields { encoding: Encoding::Vop3, opcode, ..Fields::default() };
-    fields.sources = [field(second, 0, 9), field(second, 9, 9), field(second, 18, 9), 0];
-    fields.destination = field(first, 0, 8);
-    fields.modifiers.clamp = bit(first, 15);
-    fields.modifiers.scale = bits(second, 27, 2) as u8;
-    fields.modifiers.negate = bits(second, 29, 3) as u8;
-    let used = shape.sources.len() + usize::from(shape.has(table::CARRY_IN));
-    if shape.has(table::CARRY_OUT) {
-        fields.scalar = field(first, 8, 7);
-    } else {
-        fields.modifiers.absolute = bits(first, 8, 3) as u8;
-        fields.modifiers.select = bits(first, 11, 4) as u8;
-    }
-    if shape.target == table::Target::Mask {
-        (fields.scalar, fields.destination) = (fields.destination, 0);
-    }
-    if shape.target == table::Target::None {
-        fields.destination = 0;
-    }
-    if fields.sources[..used].iter().any(|source| matches!(*source, code::LITERAL | code::SDWA | code::DPP)) {
-        return Err("a source of VOP3");
-    }
-    let unused = u8::MAX << shape.sources.len();
-    let modifiers = fields.modifiers;
-    if fields.sources[used..3].iter().any(|source| *source != 0)
-        || (modifiers.negate | modifiers.absolute) & unused != 0
-        || modifiers.select != 0 && !shape.has(table::SELECT)
-        || modifiers.select & 7 & unused != 0
-    {
-        return Err("bits that must be 0");
-    }
-    Ok(Instruction { row, fields, length: 8 })
-}
-
-fn packed(words: [u32; 2]) -> Result<Instruction, Reason> {
-    let [first, second] = words;
-    let opcode = field(first, 16, 7);
-    let row = table::find(Encoding::Vop3p, opcode).ok_or("the opcode")?;
-    let Shape::Alu(shape) = &row.shape else { return Err("the row's shape") };
-    let mut fields = Fields { encoding: Encoding::Vop3p, opcode, ..Fields::default() };
-    fields.sources = [field(second, 0, 9), field(second, 9, 9), field(second, 18, 9), 0];
-    fields.destination = field(first, 0, 8);
-    // `absolute` is the negation of the high halves.
-    fields.modifiers = Modifiers {
-        absolute: bits(first, 8, 3) as u8,
-        negate: bits(second, 29, 3) as u8,
-        select: bits(first, 11, 3) as u8,
-        select_high: (bits(second, 27, 2) | bits(first, 14, 1) << 2) as u8,
-        clamp: bit(first, 15),
-        scale: 0,
-    };
-    let used = shape.sources.len();
-    if fields.sources[..used].iter().any(|source| matches!(*source, code::LITERAL | code::SDWA | code::DPP)) {
-        return Err("a source of VOP3P");
-    }
-    Ok(Instruction { row, fields, length: 8 })
-}
-
-/// Decodes a memory instruction: its row, then the fields of its encoding.
-fn memory(
-    encoding: Encoding,
-    words: [u32; 2],
-    opcode: u16,
-    read: fn([u32; 2], &mut Fields) -> Result<(), Reason>,
-) -> Result<Instruction, Reason> {
-    let row = table::find(encoding, opcode).ok_or("the opcode")?;
-    let mut fields = Fields { encoding, opcode, bits: words[0], ..Fields::default() };
-    read(words, &mut fields)?;
-    Ok(Instruction { row, fields, length: 8 })
+    let literal = shape.has(table::LITERAL) || fields.sources.contains(&code::LITERAL);
+    Ok(Instruction { row, fields, length: if literal { 8 } else { 4 }, reserved: reserved.reason() })
 }
 
 /// Bits of `Fields::bits`, by encoding.
@@ -394,58 +222,4 @@ pub(crate) mod flag {
     pub(crate) const BUFFER_TFE: u32 = 1 << 31;
     /// As `IMAGE_D16`: MTBUF's bit in the second word.
     pub(crate) const TYPED_SLC: u32 = 1 << 30;
-}
-
-fn scalar_memory(words: [u32; 2], fields: &mut Fields) -> Result<(), Reason> {
-    let [first, second] = words;
-    fields.scalar = field(first, 0, 6) << 1;
-    fields.destination = field(first, 6, 7);
-    let immediate = fields.bits & flag::SMEM_IMMEDIATE != 0;
-    let register = fields.bits & flag::SMEM_SOFFSET != 0;
-    fields.offset = if immediate { signed(second, 21) } else { 0 };
-    fields.sources[3] = match (register, immediate) {
-        (true, _) => field(second, 25, 7),
-        (false, false) => field(second, 0, 7),
-        (false, true) => 0,
-    };
-    Ok(())
-}
-
-fn shared(words: [u32; 2], fields: &mut Fields) -> Result<(), Reason> {
-    let [first, second] = words;
-    fields.offset = i32::from(field(first, 0, 16));
-    fields.sources = [field(second, 0, 8), field(second, 8, 8), field(second, 16, 8), 0];
-    fields.destination = field(second, 24, 8);
-    Ok(())
-}
-
-fn flat(words: [u32; 2], fields: &mut Fields) -> Result<(), Reason> {
-    let [first, second] = words;
-    fields.offset =
-        if fields.encoding == Encoding::Flat { bits(first, 0, 12).cast_signed() } else { signed(first, 13) };
-    fields.sources = [field(second, 0, 8), field(second, 8, 8), 0, 0];
-    fields.scalar = field(second, 16, 7);
-    fields.destination = field(second, 24, 8);
-    Ok(())
-}
-
-fn buffer(words: [u32; 2], fields: &mut Fields) -> Result<(), Reason> {
-    let [first, second] = words;
-    fields.offset = bits(first, 0, 12).cast_signed();
-    fields.sources = [field(second, 0, 8), field(second, 8, 8), 0, field(second, 24, 8)];
-    fields.destination = fields.sources[1];
-    fields.scalar = field(second, 16, 5) << 2;
-    fields.format = bits(first, 19, 7);
-    fields.bits = fields.bits & 0x3fff_ffff | bits(second, 23, 1) << 31 | bits(second, 22, 1) << 30;
-    Ok(())
-}
-
-fn image(words: [u32; 2], fields: &mut Fields) -> Result<(), Reason> {
-    let [first, second] = words;
-    fields.format = bits(first, 8, 4);
-    fields.sources = [field(second, 0, 8), field(second, 8, 8), field(second, 21, 5) << 2, 0];
-    fields.destination = fields.sources[1];
-    fields.scalar = field(second, 16, 5) << 2;
-    fields.bits = fields.bits & 0x7fff_ffff | bits(second, 31, 1) << 31;
-    Ok(())
 }

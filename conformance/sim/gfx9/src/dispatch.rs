@@ -317,12 +317,12 @@ impl Code {
                 let first = bus.load(address, 4)? as u32;
                 // The last instruction of a mapping may have one word.
                 let second = bus.load(address + 4, 4).map_or(0, |word| word as u32);
-                let decoded = decode([first, second]).map_err(|reason| Stop::Unknown {
-                    address,
-                    words: format!("{first:08x} {second:08x}"),
-                    reason,
-                })?;
-                Ok(empty.insert(decoded))
+                let unknown = |reason| Stop::Unknown { address, words: format!("{first:08x} {second:08x}"), reason };
+                let decoded = decode([first, second]).map_err(unknown)?;
+                match decoded.reserved() {
+                    Some(reason) => Err(unknown(reason)),
+                    None => Ok(empty.insert(decoded)),
+                }
             }
         }
     }

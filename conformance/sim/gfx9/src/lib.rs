@@ -37,7 +37,7 @@ mod tiling;
 mod value;
 mod wave;
 
-pub use decode::{Instruction, decode};
+pub use decode::{Instruction, NO_ROW, decode};
 pub use dispatch::{Dispatch, Launch, Progress};
 pub use memory::{Mapping, Memory};
 pub use tiling::AddressConfig;

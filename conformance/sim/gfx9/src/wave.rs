@@ -13,10 +13,13 @@ pub(crate) type Lanes = [u32; LANES];
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const VCC: u16 = 106;
+    /// The first of the trap handler's registers.
+    pub(crate) const TTMP: u16 = 108;
     pub(crate) const M0: u16 = 124;
     pub(crate) const EXEC: u16 = 126;
     pub(crate) const SDWA: u16 = 249;
     pub(crate) const DPP: u16 = 250;
+    pub(crate) const LDS_DIRECT: u16 = 254;
     pub(crate) const LITERAL: u16 = 255;
     pub(crate) const VECTOR: u16 = 256;
 }

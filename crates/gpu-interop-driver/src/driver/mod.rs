@@ -70,22 +70,22 @@ impl<V: Vendor> Driver<V> {
             error.with_context("driver", unversioned).with_context("library", driver.file.display())
         })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
-        if V::UNKNOWN_SINCE.is_some_and(|since| driver.version.major >= since) {
-            let api = V::NAMING.api();
-            let message = format!(
-                "the structs of this version of {api} are unknown to this version of gpu-interop; use a newer version of \
-                 gpu-interop, or an older {api}"
-            );
-            return Err(Error::unsupported(version.operation, message)
-                .with_context("driver", driver.version)
-                .with_context("library", driver.file.display()));
-        }
         // SAFETY: the only precondition of the function is that its flags are 0.
         let status = unsafe { init.get().traced(init.operation, (0,)) };
         driver.check_for(CallPurpose::Initialising, init.operation, status).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
         first_use.note();
+        if V::UNKNOWN_SINCE.is_some_and(|since| driver.version.major >= since) && !V::layout_is_known(&driver) {
+            let api = V::NAMING.api();
+            let message = format!(
+                "the structs of this version of {api} differ from those that this version of gpu-interop knows; use a newer \
+                 version of gpu-interop, or an older {api}"
+            );
+            return Err(Error::unsupported(version.operation, message)
+                .with_context("driver", driver.version)
+                .with_context("library", driver.file.display()));
+        }
         // Read after initialisation, which may set the value. Devices of a library that works on the CPU match Vulkan's
         // CPU drivers.
         // SAFETY: the library is never unloaded, and writes the number only during initialisation.

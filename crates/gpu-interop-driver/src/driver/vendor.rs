@@ -103,7 +103,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// own. Otherwise, and on default streams, the device is made current first.
     const STREAM_IMPLIES_CONTEXT: bool = false;
 
-    /// First major API version with unknown struct layouts. Such a driver is rejected.
+    /// First major API version with unknown struct layouts. Such a driver is used if [`Vendor::layout_is_known`].
     const UNKNOWN_SINCE: Option<u32> = None;
 
     /// True if the driver serialises the launches of one graph, also on different streams.
@@ -133,6 +133,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// The library is this vendor's driver.
     unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Self::Functions, MissingSymbol>;
+
+    /// `true` if the structs of a driver of an unknown version have the known layout. Called after initialisation.
+    fn layout_is_known(_driver: &Driver<Self>) -> bool {
+        true
+    }
 
     /// Decodes the driver's version number.
     fn version(number: u32) -> ApiVersion;

@@ -61,9 +61,10 @@ impl PyContext {
         let mut options = HeadlessOptions::default().validation(validation);
         options.queue = match queue {
             "general" => QueueKind::General,
+            "compute" => QueueKind::ComputeOnly,
             "transfer" => QueueKind::TransferOnly,
             _ => {
-                let error = Error::invalid(OPERATION, "unknown queue; use \"general\" or \"transfer\"");
+                let error = Error::invalid(OPERATION, "unknown queue; use \"general\", \"compute\" or \"transfer\"");
                 return Err(exception(&error.with_context("given", queue)));
             }
         };

@@ -66,8 +66,11 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
         Err(format!("it has no {}", missing.to_string_lossy()))
     } else {
         kind.find_family(&families).ok_or_else(|| {
-            let instead =
-                if kind == QueueKind::General { "" } else { "; queues of the kind General also support copies" };
+            let instead = match kind {
+                QueueKind::General => "",
+                QueueKind::ComputeOnly => "; queues of the kind General also support dispatches and copies",
+                QueueKind::TransferOnly => "; queues of the kind General also support copies",
+            };
             format!("it has no queue of the kind {kind:?}{instead}")
         })
     };

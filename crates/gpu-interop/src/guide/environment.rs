@@ -39,6 +39,10 @@ variables! {
     "ROCM_PATH", "folder",
         "AMD's runtime is searched in its `lib` (Windows: `bin`), if the dynamic linker does not find it.";
     "HIP_PATH", "folder", "As `ROCM_PATH`, searched after it.";
+    "VIRTUAL_ENV", "folder",
+        "Linux: AMD's runtime is searched in ROCm's wheels for Python, in \
+         `lib/python*/site-packages/_rocm_sdk_core/lib`, after the folders above. Activating a virtual environment sets it.";
+    "CONDA_PREFIX", "folder", "As `VIRTUAL_ENV`, and then in `lib`. Activating an environment of conda sets it.";
     "ProgramFiles", "folder", "Windows: AMD's runtime is searched in `AMD\\ROCm\\Core*\\bin`. Windows sets it.";
     "LOCALAPPDATA", "folder", "Windows: as `ProgramFiles`, searched after it. Windows sets it.";
     "GPU_MAX_HW_QUEUES", "number, 4 by default",

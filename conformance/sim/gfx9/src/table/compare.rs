@@ -3,14 +3,17 @@
 use half::f16;
 
 use super::math::{class16, class32, class64};
-use super::{Execute, Row, Shape, Target, row};
+use super::{Execute, NO_CLAMP, Row, Shape, Target, row};
 use crate::lanes;
 use crate::value::Value;
 
 macro_rules! compare {
     ($a:ty, $b:ty, $function:expr) => {
+        compare!($a, $b, 0, $function)
+    };
+    ($a:ty, $b:ty, $traits:expr, $function:expr) => {
         (
-            Shape::alu(Target::Mask, &[<$a>::KIND, <$b>::KIND], 0),
+            Shape::alu(Target::Mask, &[<$a>::KIND, <$b>::KIND], $traits),
             (|unit, fields| lanes::compare::<$a, $b>(unit.wave, fields, $function)) as Execute,
         )
     };
@@ -18,7 +21,7 @@ macro_rules! compare {
 
 macro_rules! class {
     ($type:ty, $function:ident) => {
-        compare!($type, u32, |value, classes| $function(value) & classes != 0)
+        compare!($type, u32, NO_CLAMP, |value, classes| $function(value) & classes != 0)
     };
 }
 

@@ -72,13 +72,40 @@ pub(crate) enum Shape {
 pub(crate) struct Alu {
     pub(crate) target: Target,
     pub(crate) sources: &'static [Kind],
+    /// Of SOPK and SOPP.
+    pub(crate) number: Number,
     /// The constants below.
-    pub(crate) traits: u16,
+    pub(crate) traits: u32,
+}
+
+/// How the assembler writes the 16-bit number of SOPK and SOPP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// There is none: its bits are 0.
+    None,
+    /// As a constant.
+    Plain,
+    Hexadecimal,
+    /// If it is not 0.
+    Optional,
+    /// A branch's distance in words.
+    Distance,
+    /// The counters of `s_waitcnt`.
+    Counters,
+    /// A message to the host.
+    Message,
+    /// Bits of a hardware register.
+    HardwareRegister,
 }
 
 impl Alu {
-    pub(crate) const fn has(&self, property: u16) -> bool {
+    pub(crate) const fn has(&self, property: u32) -> bool {
         self.traits & property != 0
+    }
+
+    /// `true` if the assembler sees floating-point sources.
+    pub(crate) fn modifies(&self) -> bool {
+        self.has(MODIFIES) || self.sources.iter().any(|kind| kind.is_float())
     }
 }
 
@@ -95,28 +122,49 @@ pub(crate) enum Target {
 }
 
 /// The words include a literal.
-pub(crate) const LITERAL: u16 = 1;
+pub(crate) const LITERAL: u32 = 1;
 /// There is no form in VOP3.
-pub(crate) const NO_VOP3: u16 = 1 << 1;
+pub(crate) const NO_VOP3: u32 = 1 << 1;
 /// There are no forms with SDWA and DPP.
-pub(crate) const NO_ROUTE: u16 = 1 << 2;
+pub(crate) const NO_ROUTE: u32 = 1 << 2;
 /// A mask of carries is read, and written.
-pub(crate) const CARRY_IN: u16 = 1 << 3;
-pub(crate) const CARRY_OUT: u16 = 1 << 4;
+pub(crate) const CARRY_IN: u32 = 1 << 3;
+pub(crate) const CARRY_OUT: u32 = 1 << 4;
 /// Halves of registers can be selected.
-pub(crate) const SELECT: u16 = 1 << 5;
+pub(crate) const SELECT: u32 = 1 << 5;
 /// An integer instruction with a clamp, as saturation.
-pub(crate) const SATURATE: u16 = 1 << 6;
-/// The scalar instruction has a 16-bit number, or a branch's distance.
-pub(crate) const IMMEDIATE: u16 = 1 << 7;
-/// The destination is also the first source (of `s_cmpk`).
-pub(crate) const READS_TARGET: u16 = 1 << 8;
+pub(crate) const SATURATE: u32 = 1 << 6;
+/// A floating-point instruction as the assembler sees it, although its operands are moved as integers: their signs can be
+/// changed.
+pub(crate) const MODIFIES: u32 = 1 << 7;
+/// The number precedes the register (of `s_setreg`).
+pub(crate) const NUMBER_FIRST: u32 = 1 << 8;
 /// The destination is also the last source (of `v_mac`).
-pub(crate) const ACCUMULATES: u16 = 1 << 9;
+pub(crate) const ACCUMULATES: u32 = 1 << 9;
+/// The result can be scaled in VOP3 although it is not a floating-point number.
+pub(crate) const SCALES: u32 = 1 << 10;
+/// There is no clamp in VOP3 although there are floating-point operands.
+pub(crate) const NO_CLAMP: u32 = 1 << 11;
+/// There is no form with SDWA.
+pub(crate) const NO_SDWA: u32 = 1 << 12;
+/// The source is a vector register: its code has 8 bits.
+pub(crate) const VECTORS: u32 = 1 << 13;
+/// The literal is the last operand (of `v_madak`).
+pub(crate) const LITERAL_LAST: u32 = 1 << 14;
+/// Sources are words or halves of words (of `v_fma_mix`).
+pub(crate) const MIXES: u32 = 1 << 15;
+/// Sources are registers, not numbers.
+pub(crate) const NO_NUMBER: u32 = 1 << 16;
+/// The second source is the number of a lane, which is scalar.
+pub(crate) const SCALAR_LANE: u32 = 1 << 17;
 
 impl Shape {
-    pub(crate) const fn alu(target: Target, sources: &'static [Kind], traits: u16) -> Self {
-        Self::Alu(Alu { target, sources, traits })
+    pub(crate) const fn alu(target: Target, sources: &'static [Kind], traits: u32) -> Self {
+        Self::Alu(Alu { target, sources, number: Number::None, traits })
+    }
+
+    pub(crate) const fn number(target: Target, number: Number, traits: u32) -> Self {
+        Self::Alu(Alu { target, sources: &[], number, traits })
     }
 }
 
@@ -136,13 +184,44 @@ pub(crate) struct Access {
     pub(crate) pair: bool,
     /// There is an address.
     pub(crate) address: bool,
+    /// SMEM: scalar registers of the base.
+    pub(crate) base: u8,
+    /// LDS: an exchange between lanes, without access to memory.
+    pub(crate) exchange: bool,
+    /// MUBUF: the result can be stored in LDS.
+    pub(crate) to_shared: bool,
 }
 
 impl Access {
-    const NONE: Self = Self { result: 0, data: 0, operands: 0, atomic: false, pair: false, address: false };
+    const NONE: Self = Self {
+        result: 0,
+        data: 0,
+        operands: 0,
+        atomic: false,
+        pair: false,
+        address: false,
+        base: 2,
+        exchange: false,
+        to_shared: false,
+    };
 
     const fn load(result: u8) -> Shape {
         Shape::Access(Self { result, address: true, ..Self::NONE })
+    }
+
+    /// A scalar load through a descriptor.
+    const fn load_described(result: u8) -> Shape {
+        Shape::Access(Self { result, address: true, base: 4, ..Self::NONE })
+    }
+
+    /// A load into vector registers, or into LDS.
+    const fn load_anywhere(result: u8) -> Shape {
+        Shape::Access(Self { result, address: true, to_shared: true, ..Self::NONE })
+    }
+
+    /// A result without an access: a clock.
+    const fn result(result: u8) -> Shape {
+        Shape::Access(Self { result, ..Self::NONE })
     }
 
     const fn store(data: u8) -> Shape {

@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::math::{fused_half, half2, maximum, minimum};
-use super::{Execute, Row, SATURATE, Shape, Target, row};
+use super::{Execute, MIXES, Row, SATURATE, Shape, Target, row};
 use crate::decode::Fields;
 use crate::dispatch::Unit;
 use crate::value::{Kind, Pair, Value};
@@ -113,7 +113,7 @@ pub(super) static VOP3P: &[Row] = &[
     row(
         32,
         "v_fma_mix_f32",
-        (Shape::alu(Target::Register(Kind::Float32), MIXED, 0), |unit, fields| {
+        (Shape::alu(Target::Register(Kind::Float32), MIXED, MIXES), |unit, fields| {
             let results = mixed(unit, fields)?;
             let plain = Fields { modifiers: crate::decode::Modifiers::NONE, ..*fields };
             lanes::write(unit.wave, &plain, results)
@@ -122,12 +122,12 @@ pub(super) static VOP3P: &[Row] = &[
     row(
         33,
         "v_fma_mixlo_f16",
-        (Shape::alu(Target::Register(Kind::Float16), MIXED, 0), |unit, fields| mixed_half(unit, fields, 0)),
+        (Shape::alu(Target::Register(Kind::Float16), MIXED, MIXES), |unit, fields| mixed_half(unit, fields, 0)),
     ),
     row(
         34,
         "v_fma_mixhi_f16",
-        (Shape::alu(Target::Register(Kind::Float16), MIXED, 0), |unit, fields| mixed_half(unit, fields, 16)),
+        (Shape::alu(Target::Register(Kind::Float16), MIXED, MIXES), |unit, fields| mixed_half(unit, fields, 16)),
     ),
     row(38, "v_dot2_i32_i16", dot!(Kind::Pair16, |a, b, c| dot_signed(a, b, c, 16))),
     row(39, "v_dot2_u32_u16", dot!(Kind::Pair16, |a, b, c| dot_unsigned(a, b, c, 16))),

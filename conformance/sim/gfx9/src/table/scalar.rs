@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::{ACCUMULATES, Execute, IMMEDIATE, LITERAL, READS_TARGET, Row, Shape, Target, row};
+use super::{Execute, LITERAL, NO_NUMBER, NUMBER_FIRST, Number, Row, Shape, Target, row};
 use crate::decode::Fields;
 use crate::dispatch::Unit;
 use crate::value::{Kind, Value};
@@ -425,7 +425,7 @@ pub(super) static SOP1: &[Row] = &[
     row(
         29,
         "s_setpc_b64",
-        (Shape::alu(Target::None, &[Kind::Int64], 0), |unit, fields| {
+        (Shape::alu(Target::None, &[Kind::Int64], NO_NUMBER), |unit, fields| {
             unit.wave.pc = unit.wave.scalar(fields.sources[0], fields.literal)?;
             Ok(())
         }),
@@ -450,8 +450,20 @@ pub(super) static SOP1: &[Row] = &[
     row(39, "s_xnor_saveexec_b64", exec!(save_exec, |a, exec| !(a ^ exec))),
     row(40, "s_quadmask_b32", logic_one!(u32 => u32, |a| quad_mask(a.into()) as u32)),
     row(41, "s_quadmask_b64", logic_one!(u64 => u64, quad_mask)),
-    row(42, "s_movrels_b32", (one!(u32 => u32, |a, _| a).0, |unit, fields| move_relative::<u32>(unit, fields, true))),
-    row(43, "s_movrels_b64", (one!(u64 => u64, |a, _| a).0, |unit, fields| move_relative::<u64>(unit, fields, true))),
+    row(
+        42,
+        "s_movrels_b32",
+        (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32], NO_NUMBER), |unit, fields| {
+            move_relative::<u32>(unit, fields, true)
+        }),
+    ),
+    row(
+        43,
+        "s_movrels_b64",
+        (Shape::alu(Target::Register(Kind::Int64), &[Kind::Int64], NO_NUMBER), |unit, fields| {
+            move_relative::<u64>(unit, fields, true)
+        }),
+    ),
     row(44, "s_movreld_b32", (one!(u32 => u32, |a, _| a).0, |unit, fields| move_relative::<u32>(unit, fields, false))),
     row(45, "s_movreld_b64", (one!(u64 => u64, |a, _| a).0, |unit, fields| move_relative::<u64>(unit, fields, false))),
     row(48, "s_abs_i32", logic_one!(i32 => i32, i32::wrapping_abs)),
@@ -500,9 +512,9 @@ pub(super) static SOPC: &[Row] = &[
 
 /// An operation on the destination and the 16-bit number.
 macro_rules! immediate {
-    ($traits:expr, $function:expr) => {
+    ($function:expr) => {
         (
-            Shape::alu(Target::Register(Kind::Int32), &[], IMMEDIATE | $traits),
+            Shape::number(Target::Register(Kind::Int32), Number::Hexadecimal, 0),
             (|unit, fields| {
                 let function: fn(i32, i32, &mut bool) -> i32 = $function;
                 let wave = &mut *unit.wave;
@@ -518,7 +530,7 @@ macro_rules! immediate {
 macro_rules! compare_immediate {
     ($type:ty, $number:expr, $function:expr) => {
         (
-            Shape::alu(Target::Register(Kind::Int32), &[], IMMEDIATE | READS_TARGET),
+            Shape::number(Target::Register(Kind::Int32), Number::Hexadecimal, 0),
             (|unit, fields| {
                 let number: fn(i32) -> $type = $number;
                 let function: fn($type, $type) -> bool = $function;
@@ -567,8 +579,8 @@ fn set_hardware(unit: &mut Unit<'_, '_>, fields: &Fields, value: u32) -> Result<
 }
 
 pub(super) static SOPK: &[Row] = &[
-    row(0, "s_movk_i32", immediate!(0, |_, number, _| number)),
-    row(1, "s_cmovk_i32", immediate!(0, |old, number, scc| if *scc { number } else { old })),
+    row(0, "s_movk_i32", immediate!(|_, number, _| number)),
+    row(1, "s_cmovk_i32", immediate!(|old, number, scc| if *scc { number } else { old })),
     row(2, "s_cmpk_eq_i32", compare_immediate!(i32, |number| number, |a, b| a == b)),
     row(3, "s_cmpk_lg_i32", compare_immediate!(i32, |number| number, |a, b| a != b)),
     row(4, "s_cmpk_gt_i32", compare_immediate!(i32, |number| number, |a, b| a > b)),
@@ -581,12 +593,12 @@ pub(super) static SOPK: &[Row] = &[
     row(11, "s_cmpk_ge_u32", compare_immediate!(u32, unsigned, |a, b| a >= b)),
     row(12, "s_cmpk_lt_u32", compare_immediate!(u32, unsigned, |a, b| a < b)),
     row(13, "s_cmpk_le_u32", compare_immediate!(u32, unsigned, |a, b| a <= b)),
-    row(14, "s_addk_i32", immediate!(0, |old, number, scc| overflowing_signed(old.overflowing_add(number), scc))),
-    row(15, "s_mulk_i32", immediate!(0, |old, number, _| old.wrapping_mul(number))),
+    row(14, "s_addk_i32", immediate!(|old, number, scc| overflowing_signed(old.overflowing_add(number), scc))),
+    row(15, "s_mulk_i32", immediate!(|old, number, _| old.wrapping_mul(number))),
     row(
         17,
         "s_getreg_b32",
-        (Shape::alu(Target::Register(Kind::Int32), &[], IMMEDIATE), |unit, fields| {
+        (Shape::number(Target::Register(Kind::Int32), Number::HardwareRegister, 0), |unit, fields| {
             let (register, offset, count) = hardware(fields.offset);
             let value = u64::from(hardware_register(unit, register)? >> offset) & mask(count, 0);
             unit.wave.set_scalar(fields.destination, value as u32)
@@ -595,7 +607,7 @@ pub(super) static SOPK: &[Row] = &[
     row(
         18,
         "s_setreg_b32",
-        (Shape::alu(Target::Register(Kind::Int32), &[], IMMEDIATE | ACCUMULATES), |unit, fields| {
+        (Shape::number(Target::Register(Kind::Int32), Number::HardwareRegister, NUMBER_FIRST), |unit, fields| {
             let value = unit.wave.scalar(fields.destination, 0)?;
             set_hardware(unit, fields, value)
         }),
@@ -603,12 +615,14 @@ pub(super) static SOPK: &[Row] = &[
     row(
         20,
         "s_setreg_imm32_b32",
-        (Shape::alu(Target::None, &[], IMMEDIATE | LITERAL), |unit, fields| set_hardware(unit, fields, fields.literal)),
+        (Shape::number(Target::None, Number::HardwareRegister, LITERAL), |unit, fields| {
+            set_hardware(unit, fields, fields.literal)
+        }),
     ),
     row(
         21,
         "s_call_b64",
-        (Shape::alu(Target::Register(Kind::Int64), &[], IMMEDIATE), |unit, fields| {
+        (Shape::number(Target::Register(Kind::Int64), Number::Distance, 0), |unit, fields| {
             unit.wave.set_scalar(fields.destination, unit.wave.pc)?;
             jump(unit, fields)
         }),
@@ -623,7 +637,7 @@ fn jump(unit: &mut Unit<'_, '_>, fields: &Fields) -> Result<()> {
 macro_rules! branch {
     ($condition:expr) => {
         (
-            Shape::alu(Target::None, &[], IMMEDIATE),
+            Shape::number(Target::None, Number::Distance, 0),
             (|unit, fields| {
                 let condition: fn(&Unit<'_, '_>) -> bool = $condition;
                 if condition(unit) { jump(unit, fields) } else { Ok(()) }
@@ -634,14 +648,14 @@ macro_rules! branch {
 
 /// Nothing that this interpreter emulates: waits are for accesses that were executed in order, and priorities are for
 /// timing.
-const NOTHING: (Shape, Execute) = (Shape::alu(Target::None, &[], IMMEDIATE), |_, _| Ok(()));
+const NOTHING: (Shape, Execute) = (Shape::number(Target::None, Number::Plain, 0), |_, _| Ok(()));
 
 pub(super) static SOPP: &[Row] = &[
     row(0, "s_nop", NOTHING),
     row(
         1,
         "s_endpgm",
-        (Shape::alu(Target::None, &[], 0), |unit, _| {
+        (Shape::number(Target::None, Number::Optional, 0), |unit, _| {
             unit.wave.state = State::Ended;
             Ok(())
         }),
@@ -665,7 +679,7 @@ pub(super) static SOPP: &[Row] = &[
     row(
         12,
         "s_waitcnt",
-        (Shape::alu(Target::None, &[], IMMEDIATE), |_, _| {
+        (Shape::number(Target::None, Number::Counters, 0), |_, _| {
             fence(Ordering::SeqCst);
             Ok(())
         }),
@@ -673,14 +687,22 @@ pub(super) static SOPP: &[Row] = &[
     row(
         14,
         "s_sleep",
-        (Shape::alu(Target::None, &[], IMMEDIATE), |unit, _| {
+        (Shape::number(Target::None, Number::Plain, 0), |unit, _| {
             unit.wave.state = State::Asleep;
             Ok(())
         }),
     ),
     row(15, "s_setprio", NOTHING),
-    row(16, "s_sendmsg", (Shape::alu(Target::None, &[], IMMEDIATE), |_, _| Err(unknown("a message to the host")))),
-    row(18, "s_trap", (Shape::alu(Target::None, &[], IMMEDIATE), |_, fields| Err(Stop::Trap(fields.offset as u8)))),
+    row(
+        16,
+        "s_sendmsg",
+        (Shape::number(Target::None, Number::Message, 0), |_, _| Err(unknown("a message to the host"))),
+    ),
+    row(
+        18,
+        "s_trap",
+        (Shape::number(Target::None, Number::Plain, 0), |_, fields| Err(Stop::Trap(fields.offset as u8))),
+    ),
     row(
         19,
         "s_icache_inv",

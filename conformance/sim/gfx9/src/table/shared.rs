@@ -199,8 +199,12 @@ fn permute(unit: &mut Unit<'_, '_>, fields: &Fields) -> Result<()> {
 }
 
 const fn shape(result: u8, data: u8, operands: u8, pair: bool) -> Shape {
-    Shape::Access(Access { result, data, operands, pair, atomic: false, address: true })
+    Shape::Access(Access { result, data, operands, pair, address: true, ..Access::NONE })
 }
+
+/// The shape of an exchange between lanes.
+const EXCHANGE: Shape =
+    Shape::Access(Access { result: 1, data: 1, operands: 1, address: true, exchange: true, ..Access::NONE });
 
 macro_rules! read {
     ($registers:literal, $part:expr) => {
@@ -292,8 +296,8 @@ pub(super) static DS: &[Row] = &[
     row(59, "ds_read_i16", read!(1, Part::Signed(16))),
     row(60, "ds_read_u16", read!(1, Part::Unsigned(16))),
     row(61, "ds_swizzle_b32", (shape(1, 0, 0, false), swizzle)),
-    row(62, "ds_permute_b32", (shape(1, 1, 1, false), permute)),
-    row(63, "ds_bpermute_b32", (shape(1, 1, 1, false), backward_permute)),
+    row(62, "ds_permute_b32", (EXCHANGE, permute)),
+    row(63, "ds_bpermute_b32", (EXCHANGE, backward_permute)),
     row(64, "ds_add_u64", atomic!(8, 1, operation::add)),
     row(65, "ds_sub_u64", atomic!(8, 1, operation::sub)),
     row(66, "ds_rsub_u64", atomic!(8, 1, operation::reverse_sub)),

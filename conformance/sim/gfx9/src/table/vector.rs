@@ -8,7 +8,8 @@ use super::math::{
     median, minimum, permuted, reciprocal_root, scaled32, scaled64, sine, to_i32, to_u32,
 };
 use super::{
-    ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, NO_ROUTE, NO_VOP3, Row, SATURATE, SELECT, Shape, Target, row,
+    ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, LITERAL_LAST, MODIFIES, NO_CLAMP, NO_ROUTE, NO_SDWA, NO_VOP3,
+    Row, SATURATE, SCALAR_LANE, SCALES, SELECT, Shape, Target, VECTORS, row,
 };
 use crate::cube::projected;
 use crate::decode::Fields;
@@ -57,16 +58,24 @@ macro_rules! three {
 macro_rules! accumulate {
     ($type:ty, $traits:expr, $function:expr) => {
         (
-            Shape::alu(Target::Register(<$type>::KIND), &[<$type>::KIND, <$type>::KIND], ACCUMULATES | $traits),
+            Shape::alu(
+                Target::Register(<$type>::KIND),
+                &[<$type>::KIND, <$type>::KIND],
+                ACCUMULATES | NO_SDWA | $traits,
+            ),
             (|unit, fields| lanes::accumulate::<$type, $type, $type>(unit.wave, fields, $function)) as Execute,
         )
     };
 }
 
 macro_rules! literal {
-    ($type:ty, $function:expr) => {
+    ($type:ty, $traits:expr, $function:expr) => {
         (
-            Shape::alu(Target::Register(<$type>::KIND), &[<$type>::KIND, <$type>::KIND], LITERAL | NO_VOP3 | NO_ROUTE),
+            Shape::alu(
+                Target::Register(<$type>::KIND),
+                &[<$type>::KIND, <$type>::KIND],
+                LITERAL | NO_VOP3 | NO_ROUTE | $traits,
+            ),
             (|unit, fields| lanes::with_literal::<$type>(unit.wave, fields, $function)) as Execute,
         )
     };
@@ -165,12 +174,12 @@ pub(super) static VOP1: &[Row] = &[
     row(0, "v_nop", (Shape::alu(Target::None, &[], 0), |_, _| Ok(()))),
     row(1, "v_mov_b32", one!(u32 => u32, |a| a)),
     row(2, "v_readfirstlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32], NO_VOP3 | NO_ROUTE), read_first_lane)),
-    row(3, "v_cvt_i32_f64", one!(f64 => i32, to_i32)),
+    row(3, "v_cvt_i32_f64", one!(f64 => i32, SCALES, to_i32)),
     row(4, "v_cvt_f64_i32", one!(i32 => f64, f64::from)),
     row(5, "v_cvt_f32_i32", one!(i32 => f32, |a| a as f32)),
     row(6, "v_cvt_f32_u32", one!(u32 => f32, |a| a as f32)),
-    row(7, "v_cvt_u32_f32", one!(f32 => u32, |a| a as u32)),
-    row(8, "v_cvt_i32_f32", one!(f32 => i32, |a| a as i32)),
+    row(7, "v_cvt_u32_f32", one!(f32 => u32, SCALES, |a| a as u32)),
+    row(8, "v_cvt_i32_f32", one!(f32 => i32, SCALES, |a| a as i32)),
     row(10, "v_cvt_f16_f32", one!(f32 => f16, f16::from_f32)),
     row(11, "v_cvt_f32_f16", one!(f16 => f32, f16::to_f32)),
     row(12, "v_cvt_rpi_i32_f32", one!(f32 => i32, |a| (a + 0.5).floor() as i32)),
@@ -182,7 +191,7 @@ pub(super) static VOP1: &[Row] = &[
     row(18, "v_cvt_f32_ubyte1", one!(u32 => f32, |a| (a >> 8 & 0xff) as f32)),
     row(19, "v_cvt_f32_ubyte2", one!(u32 => f32, |a| (a >> 16 & 0xff) as f32)),
     row(20, "v_cvt_f32_ubyte3", one!(u32 => f32, |a| (a >> 24) as f32)),
-    row(21, "v_cvt_u32_f64", one!(f64 => u32, to_u32)),
+    row(21, "v_cvt_u32_f64", one!(f64 => u32, SCALES, to_u32)),
     row(22, "v_cvt_f64_u32", one!(u32 => f64, f64::from)),
     row(23, "v_trunc_f64", one!(f64 => f64, f64::trunc)),
     row(24, "v_ceil_f64", one!(f64 => f64, f64::ceil)),
@@ -216,15 +225,15 @@ pub(super) static VOP1: &[Row] = &[
             if changed == 0 { u32::MAX } else { changed.leading_zeros() }
         }),
     ),
-    row(48, "v_frexp_exp_i32_f64", one!(f64 => i32, exponent64)),
+    row(48, "v_frexp_exp_i32_f64", one!(f64 => i32, SCALES, exponent64)),
     row(49, "v_frexp_mant_f64", one!(f64 => f64, mantissa64)),
     row(50, "v_fract_f64", one!(f64 => f64, fraction64)),
     row(51, "v_frexp_exp_i32_f32", one!(f32 => i32, exponent32)),
     row(52, "v_frexp_mant_f32", one!(f32 => f32, mantissa32)),
     row(57, "v_cvt_f16_u16", one!(u16 => f16, |a| f16::from_f32(a.into()))),
     row(58, "v_cvt_f16_i16", one!(i16 => f16, |a| f16::from_f32(a.into()))),
-    row(59, "v_cvt_u16_f16", one!(f16 => u16, |a| a.to_f32() as u16)),
-    row(60, "v_cvt_i16_f16", one!(f16 => i16, |a| a.to_f32() as i16)),
+    row(59, "v_cvt_u16_f16", one!(f16 => u16, SCALES, |a| a.to_f32() as u16)),
+    row(60, "v_cvt_i16_f16", one!(f16 => i16, SCALES, |a| a.to_f32() as i16)),
     row(61, "v_rcp_f16", one!(f16 => f16, half1(|a| 1.0 / a))),
     row(62, "v_sqrt_f16", one!(f16 => f16, half1(f32::sqrt))),
     row(63, "v_rsq_f16", one!(f16 => f16, half1(reciprocal_root))),
@@ -266,16 +275,21 @@ pub(super) static VOP1: &[Row] = &[
             byte(a) | byte(a >> 16) << 8
         }),
     ),
-    row(81, "v_swap_b32", (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32], NO_VOP3 | NO_ROUTE), swap)),
+    row(
+        81,
+        "v_swap_b32",
+        (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32], NO_VOP3 | NO_ROUTE | VECTORS), swap),
+    ),
 ];
 
 pub(super) static VOP2: &[Row] = &[
     row(
         0,
         "v_cndmask_b32",
-        (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32, Kind::Int32], CARRY_IN), |unit, fields| {
-            lanes::choose(unit.wave, fields)
-        }),
+        (
+            Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], CARRY_IN | MODIFIES | NO_CLAMP),
+            |unit, fields| lanes::choose(unit.wave, fields),
+        ),
     ),
     row(1, "v_add_f32", two!(f32, f32 => f32, |a, b| a + b)),
     row(2, "v_sub_f32", two!(f32, f32 => f32, |a, b| a - b)),
@@ -307,8 +321,8 @@ pub(super) static VOP2: &[Row] = &[
     row(20, "v_or_b32", two!(u32, u32 => u32, |a, b| a | b)),
     row(21, "v_xor_b32", two!(u32, u32 => u32, |a, b| a ^ b)),
     row(22, "v_mac_f32", accumulate!(f32, 0, |a, b, c| a * b + c)),
-    row(23, "v_madmk_f32", literal!(f32, |a, b, k| a * k + b)),
-    row(24, "v_madak_f32", literal!(f32, |a, b, k| a * b + k)),
+    row(23, "v_madmk_f32", literal!(f32, 0, |a, b, k| a * k + b)),
+    row(24, "v_madak_f32", literal!(f32, LITERAL_LAST, |a, b, k| a * b + k)),
     row(25, "v_add_co_u32", carry!(false, add_carry)),
     row(26, "v_sub_co_u32", carry!(false, borrow)),
     row(27, "v_subrev_co_u32", carry!(false, |a, b, taken| borrow(b, a, taken))),
@@ -327,17 +341,19 @@ pub(super) static VOP2: &[Row] = &[
     row(
         36,
         "v_madmk_f16",
-        literal!(f16, |a, b, k| f16::from_f32((f16::from_f32(a.to_f32() * k.to_f32())).to_f32() + b.to_f32())),
+        literal!(f16, 0, |a, b, k| f16::from_f32((f16::from_f32(a.to_f32() * k.to_f32())).to_f32() + b.to_f32())),
     ),
     row(
         37,
         "v_madak_f16",
-        literal!(f16, |a, b, k| f16::from_f32((f16::from_f32(a.to_f32() * b.to_f32())).to_f32() + k.to_f32())),
+        literal!(f16, LITERAL_LAST, |a, b, k| f16::from_f32(
+            (f16::from_f32(a.to_f32() * b.to_f32())).to_f32() + k.to_f32()
+        )),
     ),
     row(38, "v_add_u16", two!(u16, u16 => u16, SATURATE, u16::wrapping_add)),
     row(39, "v_sub_u16", two!(u16, u16 => u16, SATURATE, u16::wrapping_sub)),
     row(40, "v_subrev_u16", two!(u16, u16 => u16, SATURATE, |a, b| b.wrapping_sub(a))),
-    row(41, "v_mul_lo_u16", two!(u16, u16 => u16, SATURATE, u16::wrapping_mul)),
+    row(41, "v_mul_lo_u16", two!(u16, u16 => u16, u16::wrapping_mul)),
     row(42, "v_lshlrev_b16", two!(u16, u16 => u16, |a, b| b << (a & 15))),
     row(43, "v_lshrrev_b16", two!(u16, u16 => u16, |a, b| b >> (a & 15))),
     row(44, "v_ashrrev_i16", two!(u16, i16 => i16, |a, b| b >> (a & 15))),
@@ -622,8 +638,12 @@ pub(super) static VOP3: &[Row] = &[
     row(0x286, "v_mul_hi_u32", two!(u32, u32 => u32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
     row(0x287, "v_mul_hi_i32", two!(i32, i32 => i32, |a, b| ((i64::from(a) * i64::from(b)) >> 32) as i32)),
     row(0x288, "v_ldexp_f32", two!(f32, i32 => f32, scaled32)),
-    row(0x289, "v_readlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32; 2], 0), read_lane)),
-    row(0x28a, "v_writelane_b32", (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], 0), write_lane)),
+    row(0x289, "v_readlane_b32", (Shape::alu(Target::Scalar, &[Kind::Int32; 2], SCALAR_LANE), read_lane)),
+    row(
+        0x28a,
+        "v_writelane_b32",
+        (Shape::alu(Target::Register(Kind::Int32), &[Kind::Int32; 2], SCALAR_LANE), write_lane),
+    ),
     row(0x28b, "v_bcnt_u32_b32", two!(u32, u32 => u32, |a, b| a.count_ones().wrapping_add(b))),
     row(
         0x28c,
@@ -660,7 +680,7 @@ pub(super) static VOP3: &[Row] = &[
             half(a) | half(b) << 16
         }),
     ),
-    row(0x296, "v_cvt_pkrtz_f16_f32", two!(f32, f32 => u32, |a, b| towards_zero(a) | towards_zero(b) << 16)),
+    row(0x296, "v_cvt_pkrtz_f16_f32", two!(f32, f32 => u32, SCALES, |a, b| towards_zero(a) | towards_zero(b) << 16)),
     row(0x297, "v_cvt_pk_u16_u32", two!(u32, u32 => u32, |a, b| a.min(0xffff) | b.min(0xffff) << 16)),
     row(
         0x298,
