@@ -5,6 +5,7 @@
 
 use crate::decode::{Instruction, decode};
 use crate::memory::{Bus, Memory};
+use crate::tiling::AddressConfig;
 use crate::wave::{Apertures, LANES, Mode, State, Wave, code};
 use crate::{Result, Stop};
 
@@ -29,6 +30,8 @@ pub struct Launch {
     pub scratch: (u32, u32),
     /// High words of the addresses through which flat instructions reach LDS, and private memory.
     pub apertures: [u32; 2],
+    /// How tiled images are spread among pipes and banks.
+    pub addresses: AddressConfig,
 }
 
 /// Result of a run.
@@ -49,6 +52,7 @@ pub(crate) struct Unit<'a, 'm> {
     /// The workgroup's LDS.
     pub(crate) shared: &'a mut [u8],
     pub(crate) bus: &'a mut Bus<'m>,
+    pub(crate) addresses: AddressConfig,
     /// The program may have changed.
     pub(crate) forget_code: bool,
 }
@@ -142,7 +146,8 @@ impl Dispatch {
             while let Some(group) = self.running.get_mut(at) {
                 for wave in &mut group.waves {
                     if wave.state == State::Ready {
-                        self.executed += turn(wave, &mut group.shared, &mut bus, &mut self.code)?;
+                        self.executed +=
+                            turn(wave, &mut group.shared, &mut bus, self.launch.addresses, &mut self.code)?;
                         awake |= wave.state != State::Asleep;
                     }
                 }
@@ -245,8 +250,14 @@ fn set_scalars(wave: &mut Wave, launch: &Launch, group: [u32; 3], [count, number
 }
 
 /// Executes a wave until its turn ends or it waits. Returns the number of instructions.
-fn turn(wave: &mut Wave, shared: &mut [u8], bus: &mut Bus<'_>, code: &mut Code) -> Result<u64> {
-    let mut unit = Unit { wave, shared, bus, forget_code: false };
+fn turn(
+    wave: &mut Wave,
+    shared: &mut [u8],
+    bus: &mut Bus<'_>,
+    addresses: AddressConfig,
+    code: &mut Code,
+) -> Result<u64> {
+    let mut unit = Unit { wave, shared, bus, addresses, forget_code: false };
     let mut count = 0;
     while count < TURN && unit.wave.state == State::Ready {
         let address = unit.wave.pc;

@@ -31,6 +31,9 @@ impl Number {
     }
 }
 
+/// The data format of three mantissas with one exponent.
+const SHARED: u8 = 34;
+
 /// Bits of the components of a data format, from the lowest bit on.
 const fn widths(data: u8) -> Option<&'static [u32]> {
     Some(match data {
@@ -41,8 +44,8 @@ const fn widths(data: u8) -> Option<&'static [u32]> {
         5 => &[16, 16],
         6 => &[11, 11, 10],
         7 => &[10, 11, 11],
-        8 => &[10, 10, 10, 2],
-        9 => &[2, 10, 10, 10],
+        8 => &[2, 10, 10, 10],
+        9 => &[10, 10, 10, 2],
         10 => &[8, 8, 8, 8],
         11 => &[32, 32],
         12 => &[16, 16, 16, 16],
@@ -53,6 +56,7 @@ const fn widths(data: u8) -> Option<&'static [u32]> {
         17 => &[5, 5, 5, 1],
         18 => &[1, 5, 5, 5],
         19 => &[4, 4, 4, 4],
+        SHARED => &[9, 9, 9, 5],
         _ => return None,
     })
 }
@@ -86,6 +90,30 @@ impl Format {
         Ok(widths.iter().sum::<u32>() / 8)
     }
 
+    /// The results are integers.
+    pub(crate) const fn is_integer(self) -> bool {
+        self.number.is_integer()
+    }
+
+    /// A result as 16 bits: a number of half the precision, or the low half of an integer.
+    pub(crate) fn halved(self, result: u32) -> u16 {
+        if self.is_integer() { result as u16 } else { f16::from_f32(f32::from_bits(result)).to_bits() }
+    }
+
+    /// The component that 16 bits stand for.
+    pub(crate) fn doubled(self, half: u16) -> u32 {
+        match self.number {
+            Number::Uint => half.into(),
+            Number::Sint => i32::from(half.cast_signed()).cast_unsigned(),
+            _ => f16::from_bits(half).to_f32().to_bits(),
+        }
+    }
+
+    /// The results are numbers from 0, or -1, to 1.
+    pub(crate) const fn is_normalised(self) -> bool {
+        matches!(self.number, Number::Unorm | Number::Snorm | Number::Srgb)
+    }
+
     /// 1 in the type that the format's numbers become.
     pub(crate) const fn one(self) -> u32 {
         if self.number.is_integer() { 1 } else { 0x3f80_0000 }
@@ -93,6 +121,9 @@ impl Format {
 
     /// Components of an element as 32-bit numbers; those that it lacks are 0, the last one 1.
     pub(crate) fn unpack(self, bytes: [u32; 4]) -> Result<[u32; 4]> {
+        if self.data == SHARED {
+            return Ok(from_shared(bytes[0]));
+        }
         let mut components = [0, 0, 0, self.one()];
         let mut at = 0;
         for (place, width) in widths(self.data).ok_or(unknown("the data format"))?.iter().enumerate() {
@@ -128,6 +159,9 @@ impl Format {
 
     /// An element of components.
     pub(crate) fn pack(self, components: [u32; 4]) -> Result<[u32; 4]> {
+        if self.data == SHARED {
+            return Err(unknown("a store with a shared exponent"));
+        }
         let mut words = [0; 4];
         let mut at = 0;
         for (place, width) in widths(self.data).ok_or(unknown("the data format"))?.iter().enumerate() {
@@ -189,6 +223,13 @@ fn to_srgb(value: f32) -> f32 {
     (if value <= 0.003_130_8 { value * 12.92 } else { 1.055 * value.powf(1.0 / 2.4) - 0.055 }) as f32
 }
 
+/// The components of an element whose mantissas have 9 bits, and a common exponent above them.
+fn from_shared(word: u32) -> [u32; 4] {
+    let scale = f64::exp2(f64::from(word >> 27) - 24.0);
+    let component = |low: u32| ((f64::from(word >> low & 0x1ff) * scale) as f32).to_bits();
+    [component(0), component(9), component(18), 1.0_f32.to_bits()]
+}
+
 /// A number without sign whose low bits are cut off from 16 bits: towards 0, with 0 for negative ones.
 fn small_float(value: f32, cut: u32) -> u32 {
     if value.is_nan() {
@@ -218,7 +259,7 @@ mod tests {
 
     #[test]
     fn integers_and_normalised_numbers_survive() {
-        for (data, count, width) in [(1, 1, 8), (3, 2, 8), (10, 4, 8), (5, 2, 16), (12, 4, 16), (8, 4, 10), (14, 4, 32)]
+        for (data, count, width) in [(1, 1, 8), (3, 2, 8), (10, 4, 8), (5, 2, 16), (12, 4, 16), (9, 4, 10), (14, 4, 32)]
         {
             for number in [0, 1, 4, 5, 7] {
                 let format = Format::of_buffer(data, number);
@@ -248,6 +289,22 @@ mod tests {
                 assert!(*component <= value && *component > value * 0.6, "{value}: {components:?}");
             }
         }
+    }
+
+    #[test]
+    fn components_start_at_the_lowest_bit() {
+        let unpack = |data, word| Format::of_image(data, 4).unpack([word, 0, 0, 0]).unwrap();
+        assert_eq!(unpack(9, 3 << 30 | 0x3ff), [0x3ff, 0, 0, 3]);
+        assert_eq!(unpack(8, 0x3ff << 22 | 3), [3, 0, 0, 0x3ff]);
+        assert_eq!(unpack(6, 0x3ff << 22 | 0x7ff)[..3], [0x7ff, 0, 0x3ff]);
+        assert_eq!(unpack(16, 0x1f << 11 | 0x3f << 5)[..3], [0, 0x3f, 0x1f]);
+        assert_eq!(unpack(17, 1 << 15 | 0x1f), [0x1f, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_shared_exponent_scales_all_mantissas() {
+        let found = Format::of_image(SHARED.into(), 7).unpack([24 << 27 | 3 << 18 | 2 << 9 | 1, 0, 0, 0]).unwrap();
+        assert_eq!(found.map(f32::from_bits), [1.0, 2.0, 3.0, 1.0]);
     }
 
     #[test]

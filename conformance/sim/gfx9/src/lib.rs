@@ -9,6 +9,8 @@
 //! | `decode`, `text` | words to instructions, and instructions to the assembler's text |
 //! | `value`, `wave`, `lanes` | types of operands, registers, operations on all lanes |
 //! | `memory`, `buffer`, `format` | accesses by addresses and by descriptors, formats of elements |
+//! | `image`, `tiling` | image descriptors, and the places of their elements in memory |
+//! | `sampler`, `cube` | which elements a sampled coordinate touches |
 //! | `dispatch` | workgroups, barriers, and the order of waves |
 //!
 //! An unknown instruction, and a known one in a form that is not implemented, is an error that names its words and its
@@ -23,19 +25,24 @@
 mod buffer;
 #[cfg(all(test, target_os = "linux"))]
 mod check;
+mod cube;
 mod decode;
 mod dispatch;
 mod format;
+mod image;
 mod lanes;
 mod memory;
+mod sampler;
 mod table;
 mod text;
+mod tiling;
 mod value;
 mod wave;
 
 pub use decode::{Instruction, NO_ROW, decode};
 pub use dispatch::{Dispatch, Launch, Progress};
 pub use memory::{Mapping, Memory};
+pub use tiling::AddressConfig;
 
 /// Reason why a dispatch stops before its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -160,6 +160,7 @@ fn prepare(
         shared: dispatch.shared.max(descriptor.shared),
         scratch: (scratch & 0xfff, (scratch >> 12 & 0x1fff) * 1024),
         apertures: [LDS_APERTURE, SCRATCH_APERTURE],
+        addresses: gfx9::AddressConfig::default(),
     })
 }
 

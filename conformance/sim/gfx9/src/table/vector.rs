@@ -12,6 +12,7 @@ use super::{
     ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, LITERAL_LAST, MODIFIES, NO_CLAMP, NO_ROUTE, NO_SDWA, NO_VOP3,
     Row, SATURATE, SCALAR_LANE, SCALES, SELECT, Shape, Target, VECTORS, row,
 };
+use crate::cube::projected;
 use crate::decode::Fields;
 use crate::dispatch::Unit;
 use crate::lanes;
@@ -463,6 +464,14 @@ pub(super) static VOP3: &[Row] = &[
         exact!(u32, u32, u32 => u32, 0, |a, b, c| {
             i64::from(unsigned24(a)) * i64::from(unsigned24(b)) + i64::from(c)
         }),
+    ),
+    row(0x1c4, "v_cubeid_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).0.into())),
+    row(0x1c5, "v_cubesc_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).1 as f32)),
+    row(0x1c6, "v_cubetc_f32", three!(f32, f32, f32 => f32, |x, y, z| projected([x, y, z].map(f64::from)).2 as f32)),
+    row(
+        0x1c7,
+        "v_cubema_f32",
+        three!(f32, f32, f32 => f32, |x, y, z| (2.0 * projected([x, y, z].map(f64::from)).3) as f32),
     ),
     row(
         0x1c8,
