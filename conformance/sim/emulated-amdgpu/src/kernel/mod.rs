@@ -14,6 +14,7 @@ use gpu_interop_sim_gfx9 as gfx9;
 use gpu_interop_sim_gfx9::Progress;
 
 use crate::abi::aql::{Dispatch, KernelDescriptor, queue as queue_field};
+use crate::drm::GB_ADDR_CONFIG;
 use crate::emulation::Emulation;
 use crate::kernel::blit::Effect;
 use crate::kfd::{LDS_APERTURE, SCRATCH_APERTURE};
@@ -160,7 +161,7 @@ fn prepare(
         shared: dispatch.shared.max(descriptor.shared),
         scratch: (scratch & 0xfff, (scratch >> 12 & 0x1fff) * 1024),
         apertures: [LDS_APERTURE, SCRATCH_APERTURE],
-        addresses: gfx9::AddressConfig::default(),
+        addresses: gfx9::AddressConfig(GB_ADDR_CONFIG),
     })
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use gpu_interop_sim_gfx9::{Dispatch, Launch, Progress};
+use gpu_interop_sim_gfx9::{AddressConfig, Dispatch, Launch, Progress};
 
+use crate::drm::GB_ADDR_CONFIG;
 use crate::emulation::Emulation;
 use crate::kernel::{SLICE, stopped};
 use crate::kfd::{LDS_APERTURE, SCRATCH_APERTURE};
@@ -48,6 +49,7 @@ pub(crate) fn dispatch(emulation: &'static Emulation, gpu: usize, shader: &Shade
         // Waves, and the size for each in units of 256 words.
         scratch: (shader.scratch & 0xfff, (shader.scratch >> 12 & 0x1fff) * 1024),
         apertures: [LDS_APERTURE, SCRATCH_APERTURE],
+        addresses: AddressConfig(GB_ADDR_CONFIG),
     };
     let mut dispatch = Dispatch::new(launch).map_err(|stop| stopped(gpu, stop))?;
     let mut backoff = Backoff::new();
