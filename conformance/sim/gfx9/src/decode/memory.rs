@@ -157,6 +157,9 @@ pub(super) fn buffer(encoding: Encoding, opcode: u16, [first, second]: [u32; 2])
     Ok(Instruction { row, fields, length: 8, reserved: reserved.reason() })
 }
 
+/// The opcode of `image_get_resinfo`.
+const RESOURCE_INFO: u16 = 14;
+
 pub(super) fn image([first, second]: [u32; 2]) -> Result<Instruction, Reason> {
     let opcode = field(first, 18, 7) | field(first, 0, 1) << 7;
     let (row, shape) = access(Encoding::Mimg, opcode)?;
@@ -166,6 +169,10 @@ pub(super) fn image([first, second]: [u32; 2]) -> Result<Instruction, Reason> {
     fields.format = bits(first, 8, 4);
     let sampler = field(second, 21, 5) << 2;
     if sampler != 0 && !shape.sampled {
+        return Err(NOT_ZERO);
+    }
+    // Atomic operations and those that return sizes have no data of 16 bits.
+    if (shape.atomic || opcode == RESOURCE_INFO) && fields.bits & flag::IMAGE_D16 != 0 {
         return Err(NOT_ZERO);
     }
     let sampler = if shape.sampled { reserved.scalar(sampler, 4)? } else { 0 };

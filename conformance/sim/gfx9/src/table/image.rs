@@ -138,7 +138,6 @@ fn store(unit: &mut Unit<'_, '_>, fields: &Fields, mip: bool) -> Result<()> {
 }
 
 fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Operation) -> Result<()> {
-    refuse_half_data(fields)?;
     let image = image(unit, fields)?;
     let size = match fields.format {
         mask if mask == (1 << operands) - 1 => 4,
@@ -166,16 +165,8 @@ fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Op
     Ok(())
 }
 
-fn refuse_half_data(fields: &Fields) -> Result<()> {
-    match fields.bits & flag::IMAGE_D16 {
-        0 => Ok(()),
-        _ => Err(unknown("data of 16 bits with this instruction")),
-    }
-}
-
 /// The size of a level, the number of layers, and that of levels.
 fn size(unit: &mut Unit<'_, '_>, fields: &Fields) -> Result<()> {
-    refuse_half_data(fields)?;
     let Some(image) = image(unit, fields)? else { return clear(unit, fields, components(fields.format).count()) };
     let [first, last] = image.levels;
     for lane in unit.wave.active() {

@@ -329,7 +329,7 @@ fn forms_that_are_not_emulated_are_errors() {
     }
     assert!(execute(&mut wave, &space, LOAD & !0xf00).is_err());
     assert!(execute(&mut wave, &space, ADD | 0x400).is_err());
-    assert!(execute_words(&mut wave, &space, [ADD, 0x8002_0004]).is_err());
+    assert!(decode([ADD, 0x8002_0004]).is_err() && decode([RESINFO, 0x8002_0004]).is_err());
     assert!(execute(&mut wave, &space, SAMPLE_D | flag::IMAGE_A16).is_err());
 }
 
