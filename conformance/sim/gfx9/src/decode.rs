@@ -9,6 +9,7 @@ mod vector;
 
 use crate::table::{self, Encoding, Number, Row, Shape, Target};
 use crate::wave::code;
+pub(crate) use memory::{image_words, least_image_words};
 use operand::Reserved;
 pub(crate) use operand::{Scalar, is_number, named, scalar as scalar_registers};
 

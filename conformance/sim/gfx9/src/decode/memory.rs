@@ -157,14 +157,47 @@ pub(super) fn buffer(encoding: Encoding, opcode: u16, [first, second]: [u32; 2])
     Ok(Instruction { row, fields, length: 8, reserved: reserved.reason() })
 }
 
+/// The opcode of `image_get_resinfo`.
+const RESOURCE_INFO: u16 = 14;
+
 pub(super) fn image([first, second]: [u32; 2]) -> Result<Instruction, Reason> {
-    let opcode = field(first, 18, 7);
-    let (row, _) = access(Encoding::Mimg, opcode)?;
+    let opcode = field(first, 18, 7) | field(first, 0, 1) << 7;
+    let (row, shape) = access(Encoding::Mimg, opcode)?;
     let mut fields = Fields { encoding: Encoding::Mimg, opcode, ..Fields::default() };
-    fields.format = bits(first, 8, 4);
-    fields.sources = [field(second, 0, 8), field(second, 8, 8), field(second, 21, 5) << 2, 0];
-    fields.destination = fields.sources[1];
-    fields.scalar = field(second, 16, 5) << 2;
+    let mut reserved = Reserved::default();
     fields.bits = first & 0x7fff_ffff | bits(second, 31, 1) << 31;
-    Ok(Instruction { row, fields, length: 8, reserved: None })
+    fields.format = bits(first, 8, 4);
+    let sampler = field(second, 21, 5) << 2;
+    if sampler != 0 && !shape.sampled {
+        return Err(NOT_ZERO);
+    }
+    // Atomic operations and those that return sizes have no data of 16 bits.
+    if (shape.atomic || opcode == RESOURCE_INFO) && fields.bits & flag::IMAGE_D16 != 0 {
+        return Err(NOT_ZERO);
+    }
+    let sampler = if shape.sampled { reserved.scalar(sampler, 4)? } else { 0 };
+    let address = vector(field(second, 0, 8), u16::from(shape.before) + 1)?;
+    fields.sources = [address, field(second, 8, 8), sampler, 0];
+    fields.destination = vector(fields.sources[1], least_image_words(shape).into())?;
+    fields.scalar = reserved.scalar(field(second, 16, 5) << 2, 8)?;
+    let words = image_words(shape, &fields);
+    reserved.note(vector(fields.destination, words.into()).is_err(), "vector registers beyond the last one");
+    Ok(Instruction { row, fields, length: 8, reserved: reserved.reason() })
+}
+
+/// Vector registers of the data of an image instruction whose other fields do not ask for another number.
+pub(crate) fn least_image_words(shape: &Access) -> u8 {
+    match (shape.gather, shape.atomic) {
+        (true, _) => 4,
+        (_, true) => shape.data,
+        _ => 1,
+    }
+}
+
+/// Vector registers of the data of an image instruction.
+pub(crate) fn image_words(shape: &Access, fields: &Fields) -> u8 {
+    let count = if shape.gather { 4 } else { fields.format.count_ones().max(1) as u8 };
+    let halves = fields.bits & flag::IMAGE_D16 != 0;
+    let count = if halves { count.div_ceil(2) } else { count };
+    count + u8::from(fields.bits & flag::IMAGE_TFE != 0)
 }

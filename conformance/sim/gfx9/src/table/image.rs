@@ -138,7 +138,6 @@ fn store(unit: &mut Unit<'_, '_>, fields: &Fields, mip: bool) -> Result<()> {
 }
 
 fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Operation) -> Result<()> {
-    refuse_half_data(fields)?;
     let image = image(unit, fields)?;
     let size = match fields.format {
         mask if mask == (1 << operands) - 1 => 4,
@@ -166,16 +165,8 @@ fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, operands: u32, operation: Op
     Ok(())
 }
 
-fn refuse_half_data(fields: &Fields) -> Result<()> {
-    match fields.bits & flag::IMAGE_D16 {
-        0 => Ok(()),
-        _ => Err(unknown("data of 16 bits with this instruction")),
-    }
-}
-
 /// The size of a level, the number of layers, and that of levels.
 fn size(unit: &mut Unit<'_, '_>, fields: &Fields) -> Result<()> {
-    refuse_half_data(fields)?;
     let Some(image) = image(unit, fields)? else { return clear(unit, fields, components(fields.format).count()) };
     let [first, last] = image.levels;
     for lane in unit.wave.active() {
@@ -192,9 +183,23 @@ const fn access(result: u8, data: u8, atomic: bool) -> Shape {
     Shape::Access(Access { result, data, operands: (data != 0) as u8, atomic, address: true, ..Access::NONE })
 }
 
+/// The operands of an instruction that samples.
+const fn sampling(parts: u8) -> Shape {
+    // Of the derivatives, one register at least.
+    let before = (parts & (with::OFFSET | with::BIAS | with::COMPARE | with::DERIVATIVES)).count_ones() as u8;
+    let gather = parts & with::GATHER != 0;
+    Shape::Access(Access { result: 4, address: true, sampled: true, before, gather, ..Access::NONE })
+}
+
 macro_rules! read {
     ($function:ident $(, $argument:expr)*) => {
         (access(4, 0, false), (|unit, fields| $function(unit, fields $(, $argument)*)) as Execute)
+    };
+}
+
+macro_rules! sample {
+    ($parts:expr) => {
+        (sampling($parts), (|unit, fields| sample(unit, fields, $parts)) as Execute)
     };
 }
 
@@ -223,42 +228,42 @@ pub(super) static MIMG: &[Row] = &[
     row(26, "image_atomic_xor", change!(1, operation::xor)),
     row(27, "image_atomic_inc", change!(1, operation::increment)),
     row(28, "image_atomic_dec", change!(1, operation::decrement)),
-    row(32, "image_sample", read!(sample, 0)),
-    row(34, "image_sample_d", read!(sample, with::DERIVATIVES)),
-    row(36, "image_sample_l", read!(sample, with::LEVEL)),
-    row(37, "image_sample_b", read!(sample, with::BIAS)),
-    row(39, "image_sample_lz", read!(sample, with::ZERO)),
-    row(40, "image_sample_c", read!(sample, with::COMPARE)),
-    row(42, "image_sample_c_d", read!(sample, with::COMPARE | with::DERIVATIVES)),
-    row(44, "image_sample_c_l", read!(sample, with::COMPARE | with::LEVEL)),
-    row(45, "image_sample_c_b", read!(sample, with::COMPARE | with::BIAS)),
-    row(47, "image_sample_c_lz", read!(sample, with::COMPARE | with::ZERO)),
-    row(48, "image_sample_o", read!(sample, with::OFFSET)),
-    row(50, "image_sample_d_o", read!(sample, with::OFFSET | with::DERIVATIVES)),
-    row(52, "image_sample_l_o", read!(sample, with::OFFSET | with::LEVEL)),
-    row(53, "image_sample_b_o", read!(sample, with::OFFSET | with::BIAS)),
-    row(55, "image_sample_lz_o", read!(sample, with::OFFSET | with::ZERO)),
-    row(56, "image_sample_c_o", read!(sample, with::OFFSET | with::COMPARE)),
-    row(58, "image_sample_c_d_o", read!(sample, with::OFFSET | with::COMPARE | with::DERIVATIVES)),
-    row(60, "image_sample_c_l_o", read!(sample, with::OFFSET | with::COMPARE | with::LEVEL)),
-    row(61, "image_sample_c_b_o", read!(sample, with::OFFSET | with::COMPARE | with::BIAS)),
-    row(63, "image_sample_c_lz_o", read!(sample, with::OFFSET | with::COMPARE | with::ZERO)),
-    row(64, "image_gather4", read!(sample, with::GATHER)),
-    row(68, "image_gather4_l", read!(sample, with::GATHER | with::LEVEL)),
-    row(69, "image_gather4_b", read!(sample, with::GATHER | with::BIAS)),
-    row(71, "image_gather4_lz", read!(sample, with::GATHER | with::ZERO)),
-    row(72, "image_gather4_c", read!(sample, with::GATHER | with::COMPARE)),
-    row(76, "image_gather4_c_l", read!(sample, with::GATHER | with::COMPARE | with::LEVEL)),
-    row(77, "image_gather4_c_b", read!(sample, with::GATHER | with::COMPARE | with::BIAS)),
-    row(79, "image_gather4_c_lz", read!(sample, with::GATHER | with::COMPARE | with::ZERO)),
-    row(80, "image_gather4_o", read!(sample, with::GATHER | with::OFFSET)),
-    row(84, "image_gather4_l_o", read!(sample, with::GATHER | with::OFFSET | with::LEVEL)),
-    row(85, "image_gather4_b_o", read!(sample, with::GATHER | with::OFFSET | with::BIAS)),
-    row(87, "image_gather4_lz_o", read!(sample, with::GATHER | with::OFFSET | with::ZERO)),
-    row(88, "image_gather4_c_o", read!(sample, with::GATHER | with::OFFSET | with::COMPARE)),
-    row(92, "image_gather4_c_l_o", read!(sample, with::GATHER | with::OFFSET | with::COMPARE | with::LEVEL)),
-    row(93, "image_gather4_c_b_o", read!(sample, with::GATHER | with::OFFSET | with::COMPARE | with::BIAS)),
-    row(95, "image_gather4_c_lz_o", read!(sample, with::GATHER | with::OFFSET | with::COMPARE | with::ZERO)),
+    row(32, "image_sample", sample!(0)),
+    row(34, "image_sample_d", sample!(with::DERIVATIVES)),
+    row(36, "image_sample_l", sample!(with::LEVEL)),
+    row(37, "image_sample_b", sample!(with::BIAS)),
+    row(39, "image_sample_lz", sample!(with::ZERO)),
+    row(40, "image_sample_c", sample!(with::COMPARE)),
+    row(42, "image_sample_c_d", sample!(with::COMPARE | with::DERIVATIVES)),
+    row(44, "image_sample_c_l", sample!(with::COMPARE | with::LEVEL)),
+    row(45, "image_sample_c_b", sample!(with::COMPARE | with::BIAS)),
+    row(47, "image_sample_c_lz", sample!(with::COMPARE | with::ZERO)),
+    row(48, "image_sample_o", sample!(with::OFFSET)),
+    row(50, "image_sample_d_o", sample!(with::OFFSET | with::DERIVATIVES)),
+    row(52, "image_sample_l_o", sample!(with::OFFSET | with::LEVEL)),
+    row(53, "image_sample_b_o", sample!(with::OFFSET | with::BIAS)),
+    row(55, "image_sample_lz_o", sample!(with::OFFSET | with::ZERO)),
+    row(56, "image_sample_c_o", sample!(with::OFFSET | with::COMPARE)),
+    row(58, "image_sample_c_d_o", sample!(with::OFFSET | with::COMPARE | with::DERIVATIVES)),
+    row(60, "image_sample_c_l_o", sample!(with::OFFSET | with::COMPARE | with::LEVEL)),
+    row(61, "image_sample_c_b_o", sample!(with::OFFSET | with::COMPARE | with::BIAS)),
+    row(63, "image_sample_c_lz_o", sample!(with::OFFSET | with::COMPARE | with::ZERO)),
+    row(64, "image_gather4", sample!(with::GATHER)),
+    row(68, "image_gather4_l", sample!(with::GATHER | with::LEVEL)),
+    row(69, "image_gather4_b", sample!(with::GATHER | with::BIAS)),
+    row(71, "image_gather4_lz", sample!(with::GATHER | with::ZERO)),
+    row(72, "image_gather4_c", sample!(with::GATHER | with::COMPARE)),
+    row(76, "image_gather4_c_l", sample!(with::GATHER | with::COMPARE | with::LEVEL)),
+    row(77, "image_gather4_c_b", sample!(with::GATHER | with::COMPARE | with::BIAS)),
+    row(79, "image_gather4_c_lz", sample!(with::GATHER | with::COMPARE | with::ZERO)),
+    row(80, "image_gather4_o", sample!(with::GATHER | with::OFFSET)),
+    row(84, "image_gather4_l_o", sample!(with::GATHER | with::OFFSET | with::LEVEL)),
+    row(85, "image_gather4_b_o", sample!(with::GATHER | with::OFFSET | with::BIAS)),
+    row(87, "image_gather4_lz_o", sample!(with::GATHER | with::OFFSET | with::ZERO)),
+    row(88, "image_gather4_c_o", sample!(with::GATHER | with::OFFSET | with::COMPARE)),
+    row(92, "image_gather4_c_l_o", sample!(with::GATHER | with::OFFSET | with::COMPARE | with::LEVEL)),
+    row(93, "image_gather4_c_b_o", sample!(with::GATHER | with::OFFSET | with::COMPARE | with::BIAS)),
+    row(95, "image_gather4_c_lz_o", sample!(with::GATHER | with::OFFSET | with::COMPARE | with::ZERO)),
 ];
 
 mod sample;

@@ -190,6 +190,12 @@ pub(crate) struct Access {
     pub(crate) exchange: bool,
     /// MUBUF: the result can be stored in LDS.
     pub(crate) to_shared: bool,
+    /// MIMG: registers of the address before the coordinates.
+    pub(crate) before: u8,
+    /// MIMG: there is a sampler.
+    pub(crate) sampled: bool,
+    /// MIMG: the results are one component of four elements.
+    pub(crate) gather: bool,
 }
 
 impl Access {
@@ -203,6 +209,9 @@ impl Access {
         base: 2,
         exchange: false,
         to_shared: false,
+        before: 0,
+        sampled: false,
+        gather: false,
     };
 
     const fn load(result: u8) -> Shape {

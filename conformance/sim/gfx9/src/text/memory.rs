@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::List;
 use super::operand::{Scalars, Source, Vectors};
-use crate::decode::{Fields, flag};
+use crate::decode::{Fields, flag, image_words, least_image_words};
 use crate::table::{Access, Encoding};
 use crate::value::Kind;
 
@@ -21,6 +21,7 @@ pub(super) fn write(
         Encoding::Ds => shared(&mut list, name, shape, fields),
         Encoding::Flat | Encoding::Global | Encoding::Scratch => flat(&mut list, shape, fields),
         Encoding::Mubuf | Encoding::Mtbuf => buffer(&mut list, shape, fields),
+        Encoding::Mimg => image(&mut list, shape, fields),
         _ => Ok(()),
     }
 }
@@ -173,6 +174,36 @@ fn buffer(list: &mut List<'_, '_>, shape: &Access, fields: &Fields) -> fmt::Resu
     let to_shared = !typed && has(flag::BUFFER_LDS);
     list.modifier(has(flag::BUFFER_TFE) && !shape.atomic && !to_shared, "tfe")?;
     list.modifier(to_shared, "lds")
+}
+
+fn image(list: &mut List<'_, '_>, shape: &Access, fields: &Fields) -> fmt::Result {
+    let has = |bit: u32| fields.bits & bit != 0;
+    let least = least_image_words(shape);
+    let words = image_words(shape, fields);
+    let exists = match (shape.atomic, shape.gather) {
+        (true, _) => words == 2 * shape.data,
+        (_, true) => words != 3,
+        _ => true,
+    };
+    let fits = fields.destination + u16::from(words) <= 256;
+    vectors(list, fields.destination, if exists && fits { words } else { least })?;
+    vectors(list, fields.sources[0], shape.before + 1)?;
+    list.operand(Scalars { code: fields.scalar, words: 8 })?;
+    if shape.sampled {
+        list.operand(Scalars { code: fields.sources[2], words: 4 })?;
+    }
+    list.modifier(fields.format != 0, format_args!("dmask:{:#x}", fields.format))?;
+    let modifiers = [
+        (flag::IMAGE_UNORMALIZED, "unorm"),
+        (flag::IMAGE_GLC, "glc"),
+        (flag::IMAGE_SLC, "slc"),
+        (flag::IMAGE_A16, "a16"),
+        (flag::IMAGE_TFE, "tfe"),
+        (flag::IMAGE_LWE, "lwe"),
+        (flag::IMAGE_ARRAY, "da"),
+        (flag::IMAGE_D16, "d16"),
+    ];
+    modifiers.into_iter().try_for_each(|(bit, name)| list.modifier(has(bit), name))
 }
 
 const DATA_FORMATS: [&str; 16] = [

@@ -44,8 +44,13 @@ fn wave(image: [u32; 8], sampler: [u32; 4]) -> Wave {
     wave
 }
 
+/// The second word: only instructions that sample have a sampler.
+fn second(first: u32) -> u32 {
+    if first >> 18 & 127 >= 32 { 0x0082_0004 } else { 0x0002_0004 }
+}
+
 fn execute(wave: &mut Wave, space: &Space, first: u32) -> Result<()> {
-    execute_words(wave, space, [first, 0x0082_0004])
+    execute_words(wave, space, [first, second(first)])
 }
 
 fn execute_words(wave: &mut Wave, space: &Space, words: [u32; 2]) -> Result<()> {
@@ -324,7 +329,7 @@ fn forms_that_are_not_emulated_are_errors() {
     }
     assert!(execute(&mut wave, &space, LOAD & !0xf00).is_err());
     assert!(execute(&mut wave, &space, ADD | 0x400).is_err());
-    assert!(execute_words(&mut wave, &space, [ADD, 0x8082_0004]).is_err());
+    assert!(decode([ADD, 0x8002_0004]).is_err() && decode([RESINFO, 0x8002_0004]).is_err());
     assert!(execute(&mut wave, &space, SAMPLE_D | flag::IMAGE_A16).is_err());
 }
 
@@ -332,7 +337,7 @@ fn forms_that_are_not_emulated_are_errors() {
 fn coordinates_and_data_may_be_halves() {
     let space = Space::new(4096);
     let mut wave = wave(numbers(&space), sampler(2, 0, 0));
-    let short = |first: u32| [first | flag::IMAGE_A16, 0x8082_0004];
+    let short = |first: u32| [first | flag::IMAGE_A16, second(first) | 1 << 31];
     wave.vectors[4] = [1 | 2 << 16; LANES];
     execute_words(&mut wave, &space, short(LOAD)).unwrap();
     // 33 as a number of half the precision, and 1.
