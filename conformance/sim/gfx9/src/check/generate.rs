@@ -364,9 +364,9 @@ impl Generator {
             }
             13 => {
                 let from = self.random.pick(&TYPES[8..]);
-                // LLVM converts a product to 16 bits by `v_fma_mixlo_f16` with 0 as its addend, which loses the sign of 0.
-                let zero = if bits == 16 && from == Float(32) { " + 0.0f" } else { "" };
-                format!("({name})({}{zero})", self.expression(from, next))
+                // LLVM ignores the sign of 0 in products and differences that it converts to 16 bits.
+                let function = if bits == 16 && from == Float(32) { "narrow" } else { name };
+                format!("({function})({})", self.expression(from, next))
             }
             14 if bits != 16 => {
                 let exponent = self.expression(Integer { signed: true, bits: 32 }, next);
