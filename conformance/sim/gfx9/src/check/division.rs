@@ -72,7 +72,12 @@ pub(super) fn divisions(count: usize) {
     let programs = [SINGLE, DOUBLE, HALF].map(assembled);
     let mut machine = Machine::new();
     for _ in 0..count / LANES {
-        let pairs: [[u64; 2]; LANES] = std::array::from_fn(|_| [double(&mut random), double(&mut random)]);
+        let pairs: [[u64; 2]; LANES] = std::array::from_fn(|lane| {
+            let [a, b] = [double(&mut random), double(&mut random)];
+            // Quotients at the end of the normal numbers, near ties.
+            let edge = f64::from_bits((1 << 52) - random.below(3) as u64 + 1);
+            if lane.is_multiple_of(8) { [(f64::from_bits(b) * edge).to_bits(), b] } else { [a, b] }
+        });
         run(&mut machine, &programs[1], &pairs);
         for (lane, [a, b]) in pairs.into_iter().enumerate() {
             let (found, expected) =
@@ -97,7 +102,9 @@ pub(super) fn divisions(count: usize) {
             let expected = quotient(a, b);
             for register in [20, 21] {
                 let found = f16::from_bits(machine.lanes(register)[lane] as u16);
-                let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                // The quotient of single numbers is rounded a second time: one unit less or more.
+                let near = found.to_bits().abs_diff(expected.to_bits()) <= 1;
+                let same = near && !expected.is_nan() || found.is_nan() && expected.is_nan();
                 assert!(same, "{a:e} / {b:e}: found {found:e}, expected {expected:e}");
             }
         }

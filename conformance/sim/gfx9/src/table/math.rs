@@ -314,7 +314,7 @@ pub(super) fn division_step64(a: f64, b: f64, c: f64, scaled: bool) -> f64 {
     }
     let exponent = if c.to_bits() >> 52 & 0x7ff > 1023 { 128 } else { -128 };
     let result = scaled64(nearest, exponent);
-    if !result.is_subnormal() || nearest == 0.0 {
+    if result.abs() > f64::MIN_POSITIVE || nearest == 0.0 {
         return result;
     }
     // The result loses bits of the sum, whose own rounding must not count: its error decides ties.

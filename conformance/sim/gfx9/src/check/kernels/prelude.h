@@ -129,6 +129,8 @@ static inline i64 high_i64(i64 a, i64 b) { return (i64)((__int128)a * b >> 64); 
 #define ROUND(f) __builtin_elementwise_##f
 #define ROOT(type, s) static CALLED type root_##type(type a) { return __builtin_sqrt##s(__builtin_elementwise_abs(a)); }
 ROOT(f32, f) ROOT(f64, )
+// Without the sign of 0.
+static inline f16 narrow(f32 a) { return (f16)a == 0 ? (f16)0 : (f16)a; }
 static inline f16 quotient_f16(f16 a, f16 b) { return a / b; }
 static inline f32 quotient_f32(f32 a, f32 b) { return a / b; }
 static CALLED f64 quotient_f64(f64 a, f64 b) { return a / b; }
