@@ -51,7 +51,7 @@ const SOUND: [(&str, &str); 18] = [
     ("dev/dri/renderD128", ""),
 ];
 
-const PLANTS: [Plant; 34] = [
+const PLANTS: [Plant; 35] = [
     Plant {
         files: &[(".dockerenv", "")],
         removed: &["usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0"],

@@ -40,6 +40,8 @@ fn releases() -> Result<(), Failed> {
         // The exporter is the same driver.
         ("exporter_driver = { from = '580' }", true),
         ("exporter_driver = { before = '580' }", false),
+        ("exporter_says = 'exportable memory of cuda*'", true),
+        ("exporter_says = 'radv *'", false),
         ("os = 'linux'", true),
         ("os = 'windows'", false),
     ] {

@@ -156,13 +156,14 @@ pub(super) fn micros(duration: Duration) -> u64 {
 /// The known driver versions of a run.
 pub(super) struct Drivers {
     backend: Option<Version>,
-    exporters: Vec<(ExporterName, Option<Version>)>,
+    exporters: Vec<(ExporterName, Option<Version>, String)>,
 }
 
 impl Drivers {
     pub(super) fn of(environment: &Environment) -> Self {
         let version = |report: &ExporterReport| {
-            (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
+            let driver = report.available.as_ref().map_or("", |found| found.driver.as_str());
+            (report.name, Version::of_driver(driver), driver.to_owned())
         };
         let exporters = environment.exporters.iter().map(version).collect();
         // The release of an emulated runtime is more precise than the backend's description.
@@ -181,12 +182,13 @@ impl Drivers {
     }
 
     pub(super) fn place<'a>(&'a self, environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
-        let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
+        let exporter = self.exporters.iter().find(|(name, ..)| Some(*name) == case.exporter);
         Place {
             machine: self.machine(environment),
             scenario: case.scenario,
             exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
-            exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
+            exporter_driver: exporter.and_then(|(_, version, _)| version.as_ref()),
+            exporter_says: exporter.map_or("", |(.., driver)| driver),
         }
     }
 }

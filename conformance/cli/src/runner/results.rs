@@ -293,7 +293,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), expectations).expect("written");
         let expectations = Expectations::read(&[file.path()], false).expect("valid");
-        let place = Place { machine: MACHINE, scenario: &SCENARIO, exporter: "none", exporter_driver: None };
+        let place =
+            Place { machine: MACHINE, scenario: &SCENARIO, exporter: "none", exporter_driver: None, exporter_says: "" };
         let runs = (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect();
         judge(&expectations, &place, &Case { scenario: &SCENARIO, exporter: None }, runs)
     }

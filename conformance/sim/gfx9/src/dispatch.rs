@@ -3,8 +3,10 @@
 //! Waves run in turns on the caller's thread. Workgroups start one after another; if those that have started make no
 //! progress, another one starts, because they may wait for it.
 
+use std::cell::Cell;
+
 use crate::decode::{Instruction, decode};
-use crate::memory::{Bus, Memory};
+use crate::memory::{Bus, Memory, PAGE, Words};
 use crate::tiling::AddressConfig;
 use crate::wave::{Apertures, LANES, Mode, State, Wave, code};
 use crate::{Result, Stop};
@@ -114,7 +116,7 @@ impl Dispatch {
             next: 0,
             running: Vec::new(),
             width: 1,
-            code: Code::default(),
+            code: Code::of_thread(),
             executed: 0,
         })
     }
@@ -287,53 +289,134 @@ fn located(stop: Stop, address: u64, instruction: &Instruction) -> Stop {
 #[derive(Debug)]
 struct Page {
     number: u64,
+    /// The words that the instructions were decoded from.
+    words: Option<Words>,
+    /// The check of [`Code`] at which memory had these words.
+    checked: u64,
     instructions: Vec<Option<Instruction>>,
 }
 
-/// Instructions that were decoded.
+/// Instructions that were decoded. They outlive a dispatch, because most programs run often; each dispatch compares the
+/// pages that it uses with memory.
 #[derive(Debug, Default)]
 struct Code {
     pages: Vec<Page>,
     last: usize,
+    /// Counts the moments after which memory may differ.
+    check: u64,
+    /// The instruction whose second word is in the next page.
+    crossing: Option<Instruction>,
 }
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
+thread_local! {
+    /// The instructions of the dispatches that a thread executed.
+    static CODE: Cell<Code> = const { Cell::new(Code { pages: Vec::new(), last: 0, check: 0, crossing: None }) };
+}
+
+/// The most pages that are kept.
+const MOST_PAGES: usize = 256;
 
 impl Code {
-    fn at(&mut self, address: u64, bus: &mut Bus<'_>) -> Result<&Instruction> {
-        let number = address / PAGE;
-        if self.pages.get(self.last).is_none_or(|page| page.number != number) {
-            self.last = match self.pages.iter().position(|page| page.number == number) {
-                Some(place) => place,
-                None => {
-                    self.pages.push(Page { number, instructions: vec![None; (PAGE / 4) as usize] });
-                    self.pages.len() - 1
-                }
-            };
+    /// The instructions of this thread's last dispatch, to be compared with memory.
+    fn of_thread() -> Self {
+        let mut code = CODE.take();
+        if code.pages.len() > MOST_PAGES {
+            code.pages.clear();
         }
-        let slot = &mut self.pages[self.last].instructions[(address % PAGE / 4) as usize];
-        match slot {
-            Some(instruction) => Ok(instruction),
-            empty => {
-                let first = bus.load(address, 4)? as u32;
-                // The last instruction of a mapping may have one word.
-                let second = bus.load(address + 4, 4).map_or(0, |word| word as u32);
-                let unknown = |reason| Stop::Unknown { address, words: format!("{first:08x} {second:08x}"), reason };
-                let decoded = decode([first, second]).map_err(unknown)?;
-                match decoded.reserved() {
-                    Some(reason) => Err(unknown(reason)),
-                    None => {
-                        #[cfg(all(test, target_os = "linux"))]
-                        crate::check::rows::record(&decoded);
-                        Ok(empty.insert(decoded))
-                    }
-                }
-            }
-        }
+        code.forget();
+        code
     }
 
+    fn at(&mut self, address: u64, bus: &mut Bus<'_>) -> Result<&Instruction> {
+        let number = address / PAGE;
+        if self.pages.get(self.last).is_none_or(|page| page.number != number || page.checked != self.check) {
+            self.last = self.page(number, bus);
+        }
+        let slot = &mut self.pages[self.last].instructions[(address % PAGE / 4) as usize];
+        if let Some(instruction) = slot {
+            return Ok(instruction);
+        }
+        let first = bus.load(address, 4)? as u32;
+        // The last instruction of a mapping may have one word.
+        let second = bus.load(address + 4, 4).map_or(0, |word| word as u32);
+        let unknown = |reason| Stop::Unknown { address, words: format!("{first:08x} {second:08x}"), reason };
+        let decoded = decode([first, second]).map_err(unknown)?;
+        if let Some(reason) = decoded.reserved() {
+            return Err(unknown(reason));
+        }
+        #[cfg(all(test, target_os = "linux"))]
+        crate::check::rows::record(&decoded);
+        let crosses = address % PAGE + decoded.length() > PAGE;
+        Ok(if crosses { self.crossing.insert(decoded) } else { slot.insert(decoded) })
+    }
+
+    /// The place of a page, which has the words of memory.
+    fn page(&mut self, number: u64, bus: &mut Bus<'_>) -> usize {
+        let words = bus.page(number * PAGE);
+        let place = self.pages.iter().position(|page| page.number == number).unwrap_or_else(|| {
+            self.pages.push(Page { number, words: None, checked: 0, instructions: Vec::new() });
+            self.pages.len() - 1
+        });
+        let page = &mut self.pages[place];
+        if words.is_none() || page.words != words {
+            page.instructions = vec![None; (PAGE / 4) as usize];
+            page.words = words;
+        }
+        page.checked = self.check;
+        place
+    }
+
+    /// Makes the next use of each page compare it with memory.
     fn forget(&mut self) {
-        self.pages.clear();
+        self.check += 1;
+    }
+}
+
+impl Drop for Dispatch {
+    fn drop(&mut self) {
+        CODE.set(std::mem::take(&mut self.code));
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::check::space::Space;
+
+    /// A program that stores a constant at the address in its first two scalar registers.
+    fn program(constant: u32) -> Vec<u8> {
+        let words = [
+            // v_mov_b32 v0, s0; v_mov_b32 v1, s1; v_mov_b32 v2, constant; global_store_dword v[0:1], v2, off; s_endpgm
+            0x7e00_0200,
+            0x7e02_0201,
+            0x7e04_02ff,
+            constant,
+            0xdc70_8000,
+            0x007f_0200,
+            0xbf81_0000,
+        ];
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        bytes.resize(PAGE as usize, 0);
+        bytes
+    }
+
+    #[test]
+    fn a_program_that_replaced_another_one_is_decoded_again() {
+        for constant in [7, 8, 8, 9] {
+            // The mappings of every space begin at the same address.
+            let mut space = Space::default();
+            let (at, result) = (space.map(&program(constant), false), space.map(&[0; 64], true));
+            let launch = Launch {
+                program: at,
+                resources: [0, 2 << 1],
+                scalars: vec![result as u32, (result >> 32) as u32],
+                groups: [1; 3],
+                group: [1; 3],
+                ..Launch::default()
+            };
+            let mut dispatch = Dispatch::new(launch).unwrap();
+            assert_eq!(dispatch.run(&space, 1000), Ok(Progress::Done));
+            assert_eq!(space.words(result)[0], constant);
+        }
     }
 }

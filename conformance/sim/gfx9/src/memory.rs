@@ -31,6 +31,12 @@ pub unsafe trait Memory {
     fn find(&self, address: u64) -> Option<Mapping>;
 }
 
+/// Bytes of a page of a program.
+pub(crate) const PAGE: u64 = 4096;
+
+/// The words of a page.
+pub(crate) type Words = Box<[u32]>;
+
 /// Mappings that were used last.
 const KNOWN: usize = 8;
 
@@ -94,6 +100,19 @@ impl<'a> Bus<'a> {
         self.next = (self.next + 1) % KNOWN;
         self.known[self.next] = found;
         Ok(found)
+    }
+
+    /// The words of a page, if one mapping contains it.
+    pub(crate) fn page(&mut self, address: u64) -> Option<Words> {
+        let host = self.locate(address, PAGE, false).ok()??;
+        if !host.addr().is_multiple_of(4) {
+            return None;
+        }
+        let word = |place: usize| {
+            // SAFETY: the page is readable by the trait's contract; the word is within it, aligned, and read atomically.
+            unsafe { AtomicU32::from_ptr(host.cast::<u32>().wrapping_add(place)) }.load(Ordering::Relaxed)
+        };
+        Some((0..(PAGE / 4) as usize).map(word).collect())
     }
 
     /// The host's pointer to `size` bytes that one mapping contains, or `None` if they cross its end.

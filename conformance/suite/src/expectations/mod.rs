@@ -137,6 +137,9 @@ struct Entry {
     exporter: Pattern,
     driver: Option<Range>,
     exporter_driver: Option<Range>,
+    /// What the exporter's driver calls itself: `radv *`.
+    #[serde(default)]
+    exporter_says: Pattern,
     #[serde(default)]
     device: Pattern,
     /// As Rust names it: `linux`.
@@ -201,6 +204,8 @@ pub struct Place<'a> {
     pub exporter: &'a str,
     /// The version of the exporter's driver, if reported.
     pub exporter_driver: Option<&'a Version>,
+    /// What the exporter's driver says of itself; empty without an exporter.
+    pub exporter_says: &'a str,
 }
 
 impl Entry {
@@ -216,6 +221,7 @@ impl Entry {
         self.is_for(&place.machine)
             && self.names(place.scenario.id, place.exporter)
             && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
+            && self.exporter_says.matches(place.exporter_says)
     }
 
     fn names(&self, scenario: &str, exporter: &str) -> bool {
@@ -280,7 +286,8 @@ mod tests {
     const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
     const OFFSETS: Scenario = scenario("map.offsets");
     const FILL: Scenario = scenario("memory.fill");
-    const PLACE: Place<'_> = Place { machine: MACHINE, scenario: &OFFSETS, exporter: "vulkan", exporter_driver: None };
+    const PLACE: Place<'_> =
+        Place { machine: MACHINE, scenario: &OFFSETS, exporter: "vulkan", exporter_driver: None, exporter_says: "" };
 
     const fn scenario(id: &'static str) -> Scenario {
         Scenario::new(id, Exporters::Any, "", |_| Ok(()))

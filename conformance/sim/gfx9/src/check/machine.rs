@@ -6,6 +6,7 @@ use crate::Result;
 use crate::decode::{Instruction, decode};
 use crate::dispatch::Unit;
 use crate::memory::Bus;
+use crate::tiling::AddressConfig;
 use crate::wave::{Apertures, LANES, Lanes, Mode, Wave};
 
 /// All denormal numbers are kept.
@@ -29,7 +30,13 @@ impl Machine {
     pub(crate) fn execute(&mut self, instruction: &Instruction) -> Result<()> {
         super::rows::record(instruction);
         let mut bus = Bus::new(&self.space);
-        let mut unit = Unit { wave: &mut self.wave, shared: &mut self.shared, bus: &mut bus, forget_code: false };
+        let mut unit = Unit {
+            wave: &mut self.wave,
+            shared: &mut self.shared,
+            bus: &mut bus,
+            addresses: AddressConfig::default(),
+            forget_code: false,
+        };
         (instruction.row.execute)(&mut unit, &instruction.fields)
     }
 

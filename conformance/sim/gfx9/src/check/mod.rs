@@ -22,7 +22,7 @@ mod program;
 mod routes;
 pub(crate) mod rows;
 mod scalar;
-mod space;
+pub(crate) mod space;
 mod speed;
 mod vector;
 

@@ -104,6 +104,7 @@ impl Program {
             shared: word(0),
             scratch: if private == 0 { (SCRATCH_WAVES, 0) } else { (SCRATCH_WAVES, bytes) },
             apertures: APERTURES,
+            addresses: crate::AddressConfig::default(),
         })
         .expect("a launch")
     }
