@@ -22,6 +22,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "loom", "the bridge of timelines and batches of semaphores, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "disassembler", "more than a million instructions of AMD's GPUs, decoded as LLVM's disassembler does", disassembler;
+    "interpreter", "random kernels and millions of divisions, executed as AMD's GPUs and on this machine", interpreter;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
@@ -104,6 +105,15 @@ fn disassembler(session: &Session) -> Outcome {
     }
     cargo("test --package gpu-interop-sim-gfx9 --test llvm -- --include-ignored")
         .env("GPU_INTEROP_REQUIRE_LLVM_MC", "1")
+        .check()
+}
+
+fn interpreter(session: &Session) -> Outcome {
+    if !has("clang-19") || !has("ld.lld-19") {
+        return session.leave_out("random kernels of AMD's GPUs", "the packages clang-19 and lld-19");
+    }
+    cargo("test --release --package gpu-interop-sim-gfx9 --lib -- --ignored many")
+        .env("GPU_INTEROP_REQUIRE_C", "1")
         .check()
 }
 

@@ -45,10 +45,35 @@ pub(crate) struct Window {
     host: *mut u8,
     offsets: [u64; LANES],
     words: u8,
+    /// The first word of each lane is aligned for 8 bytes.
+    wide: bool,
     writable: bool,
 }
 
 impl Window {
+    /// Whether the words of an even number and the next one can be accessed together.
+    pub(crate) fn has_pairs(&self) -> bool {
+        self.wide && self.words >= 2
+    }
+
+    /// The pair of words from an even number on.
+    fn pair(&self, lane: usize, word: u8) -> &AtomicU64 {
+        assert!(self.has_pairs(), "the caller asked");
+        let offset = self.offsets[lane] + 4 * u64::from((word & !1).min((self.words & !1) - 2));
+        // SAFETY: the mapping contains both words, which are aligned for 8 bytes together and accessed atomically.
+        unsafe { AtomicU64::from_ptr(self.host.wrapping_add(offset as usize).cast()) }
+    }
+
+    pub(crate) fn load_pair(&self, lane: usize, word: u8) -> u64 {
+        self.pair(lane, word).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn store_pair(&self, lane: usize, word: u8, value: u64) {
+        if self.writable {
+            self.pair(lane, word).store(value, Ordering::Relaxed);
+        }
+    }
+
     fn word(&self, lane: usize, word: u8) -> &AtomicU32 {
         let offset = self.offsets[lane] + 4 * u64::from(word.min(self.words - 1));
         // SAFETY: the mapping contains the lane's words, which are aligned and accessed atomically.
@@ -141,9 +166,9 @@ impl<'a> Bus<'a> {
         }
         // The highest bit is set if an offset is beyond the last one.
         let beyond = offsets.iter().fold(last, |bits, offset| bits | offset | last.wrapping_sub(*offset));
-        let unaligned = offsets.iter().fold(mapping.host.addr() as u64, |bits, offset| bits | offset) & 3;
-        let fits = beyond >> 63 == 0 && unaligned == 0 && (mapping.writable || !write);
-        fits.then_some(Window { host: mapping.host, offsets, words, writable: write })
+        let unaligned = offsets.iter().fold(mapping.host.addr() as u64, |bits, offset| bits | offset) & 7;
+        let fits = beyond >> 63 == 0 && unaligned & 3 == 0 && (mapping.writable || !write);
+        fits.then_some(Window { host: mapping.host, offsets, words, wide: unaligned == 0, writable: write })
     }
 
     /// Reads a word of 1, 2, 4 or 8 bytes.

@@ -8,7 +8,7 @@ use crate::decode::{Fields, flag};
 use crate::dispatch::Unit;
 use crate::format::Format;
 use crate::memory::Window;
-use crate::wave::{Apertures, code};
+use crate::wave::{Apertures, LANES, code};
 use crate::{Result, unknown};
 
 /// The scalar offset of SMEM and its immediate one.
@@ -257,9 +257,15 @@ fn load(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
     if let Part::Words(words) = part
         && let Some(window) = window(unit, fields, words, false)?
     {
-        for word in 0..words {
-            unit.wave
-                .set_active(usize::from(fields.destination) + usize::from(word), |lane| window.load(lane, word))?;
+        let register = usize::from(fields.destination);
+        let pairs = if window.has_pairs() { words / 2 } else { 0 };
+        for word in (0..pairs).map(|pair| pair * 2) {
+            let values = std::array::from_fn::<u64, LANES, _>(|lane| window.load_pair(lane, word));
+            unit.wave.set_active(register + usize::from(word), |lane| values[lane] as u32)?;
+            unit.wave.set_active(register + usize::from(word) + 1, |lane| (values[lane] >> 32) as u32)?;
+        }
+        for word in pairs * 2..words {
+            unit.wave.set_active(register + usize::from(word), |lane| window.load(lane, word))?;
         }
         return Ok(());
     }
@@ -285,9 +291,18 @@ fn store(unit: &mut Unit<'_, '_>, fields: &Fields, part: Part) -> Result<()> {
     if let Part::Words(words) = part
         && let Some(window) = window(unit, fields, words, true)?
     {
-        for word in 0..words {
+        let all = unit.wave.exec() == u64::MAX;
+        let pairs = if all && window.has_pairs() { words / 2 } else { 0 };
+        for word in (0..pairs).map(|pair| pair * 2) {
+            let low = unit.wave.vector(data + usize::from(word))?;
+            let high = unit.wave.vector(data + usize::from(word) + 1)?;
+            for (lane, (low, high)) in low.iter().zip(high).enumerate() {
+                window.store_pair(lane, word, u64::from(*high) << 32 | u64::from(*low));
+            }
+        }
+        for word in pairs * 2..words {
             let register = unit.wave.vector(data + usize::from(word))?;
-            if unit.wave.exec() == u64::MAX {
+            if all {
                 for (lane, value) in register.iter().enumerate() {
                     window.store(lane, word, *value);
                 }
