@@ -56,6 +56,7 @@ macro_rules! checks {
 
 checks! {
     atomics => memory::atomics();
+    cubes => vector::cubes();
     denormals => routes::denormals();
     descriptors => memory::descriptors();
     divisions => division::divisions(1 << 14);

@@ -793,3 +793,30 @@ pub(super) fn check() {
     comparisons(&mut cases);
     cases.check();
 }
+
+/// The face of a cube that a direction meets, and the point there: each instruction on directions of all faces.
+pub(super) fn cubes() {
+    // A direction, its face, the point with the direction's length, and twice the largest coordinate.
+    const DIRECTIONS: [([f32; 3], [f32; 4]); 7] = [
+        ([4.0, 2.0, 1.0], [0.0, -1.0, -2.0, 8.0]),
+        ([-4.0, 2.0, 1.0], [1.0, 1.0, -2.0, -8.0]),
+        ([1.0, 4.0, 2.0], [2.0, 1.0, 2.0, 8.0]),
+        ([1.0, -4.0, 2.0], [3.0, 1.0, -2.0, -8.0]),
+        ([1.0, 2.0, 4.0], [4.0, 1.0, -2.0, 8.0]),
+        ([1.0, 2.0, -4.0], [5.0, -1.0, -2.0, -8.0]),
+        // Of equal coordinates the last counts.
+        ([3.0, -3.0, 3.0], [4.0, 3.0, 3.0, 6.0]),
+    ];
+    let mut machine = Machine::new();
+    let direction = |lane: usize| &DIRECTIONS[lane % DIRECTIONS.len()];
+    for axis in 0..3 {
+        machine.set_word(10 + axis, |lane| direction(lane).0[axis].to_bits());
+    }
+    for (place, name) in ["cubeid", "cubesc", "cubetc", "cubema"].into_iter().enumerate() {
+        machine.run(&format!("v_{name}_f32 v1, v10, v11, v12"));
+        for lane in 0..LANES {
+            let found = f32::from_bits(machine.vector(1, 1, lane) as u32);
+            assert_eq!(found, direction(lane).1[place], "v_{name}_f32 of {:?}", direction(lane).0);
+        }
+    }
+}
