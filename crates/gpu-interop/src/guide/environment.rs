@@ -70,9 +70,10 @@ variables! {
     "GPU_INTEROP_SIM_EXPORT_HEADER", "as of the simulator", "As above.";
     "GPU_INTEROP_SIM_ATTRIBUTES", "as of the simulator", "`--simulate nvsci` keeps a value that is set. Default: an integrated GPU.";
     "GPU_INTEROP_SIM_AMDGPU_DEVICES", "as of the emulated driver", "`--emulate amd` keeps a value that is set. Default: two GPUs.";
+    "GPU_INTEROP_SIM_AMDGPU_VRAM", "bytes", "As `GPU_INTEROP_SIM_AMDGPU_DEVICES`. Default: 16 GiB for each GPU.";
     "CUDA_DEVICE_MAX_CONNECTIONS", "number",
         "The suite keeps a value that is set. Otherwise it sets one for processes that need few or many streams.";
-    "VK_DRIVER_FILES", "files", "`--emulate amd` keeps a value that is set. Otherwise it selects lavapipe. `doctor` checks it.";
+    "VK_DRIVER_FILES", "files", "`--emulate amd` keeps a value that is set. Otherwise it selects RADV, or lavapipe. `doctor` checks it.";
     "VK_ICD_FILENAMES", "files", "The older name of `VK_DRIVER_FILES`.";
     "VK_ADD_LAYER_PATH", "folders", "`--emulate amd` adds a folder to it.";
     "VK_INSTANCE_LAYERS", "names", "`--emulate amd` adds a layer to it.";
