@@ -239,7 +239,8 @@ const MOST_RUNS: u32 = 8;
 /// marker after the last query.
 const MOST_RUNS_WITHOUT_WAITS: u32 = 3;
 
-/// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
+/// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3 beside
+/// lavapipe: RADV uses the kernel driver, too, and crashes where its own memory fails.
 const FAULTS: [(&str, End); 12] = [
     ("reset:5", End::Error(PENDING)),
     ("packet-hang:4", End::Error(PENDING)),
@@ -310,6 +311,8 @@ fn run_with(fault: &str, end: End) -> Result<(Vec<CaseReport>, String), Failed> 
         "run",
         "--emulate",
         "amd",
+        "--emulate-vulkan",
+        "lavapipe",
         "--retries",
         "0",
         "--exporter",

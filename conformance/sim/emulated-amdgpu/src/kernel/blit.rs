@@ -6,7 +6,7 @@ use crate::memory::Access;
 use crate::queue::Stop;
 
 /// Bytes from which a fill or a copy is executed without its instructions.
-pub(super) const LARGE: u64 = 1 << 20;
+pub(super) const LARGE: u64 = 128 << 10;
 
 /// A part of what a kernel does.
 #[derive(Debug, Clone, PartialEq, Eq)]
