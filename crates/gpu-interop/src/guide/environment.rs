@@ -70,7 +70,6 @@ variables! {
     "GPU_INTEROP_SIM_EXPORT_HEADER", "as of the simulator", "As above.";
     "GPU_INTEROP_SIM_ATTRIBUTES", "as of the simulator", "`--simulate nvsci` keeps a value that is set. Default: an integrated GPU.";
     "GPU_INTEROP_SIM_AMDGPU_DEVICES", "as of the emulated driver", "`--emulate amd` keeps a value that is set. Default: two GPUs.";
-    "GPU_INTEROP_SIM_AMDGPU_VRAM", "bytes", "As `GPU_INTEROP_SIM_AMDGPU_DEVICES`. Default: 16 GiB for each GPU.";
     "CUDA_DEVICE_MAX_CONNECTIONS", "number",
         "The suite keeps a value that is set. Otherwise it sets one for processes that need few or many streams.";
     "VK_DRIVER_FILES", "files", "`--emulate amd` keeps a value that is set. Otherwise it selects RADV, or lavapipe. `doctor` checks it.";

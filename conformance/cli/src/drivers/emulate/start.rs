@@ -24,10 +24,6 @@ const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
 /// Two GPUs, for scenarios with several devices. HIP 5.2 does not support stream waits for words on the smaller gfx906,
 /// and therefore no timelines.
 const TWO_GPUS: &str = "gfx908,gfx908";
-/// Their memory in bytes; a value set by the user is kept.
-const VRAM: &str = "GPU_INTEROP_SIM_AMDGPU_VRAM";
-/// Room for objects of more than 4 GiB, of which only the pages in use take memory: 16 GiB.
-const LARGE_VRAM: &str = "17179869184";
 
 /// Replaces this process by the emulated one. In the emulated process, returns the object that cleans up at its end.
 ///
@@ -56,10 +52,8 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>, vulkan: Option<V
     command.env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
     command.env(PRELOAD, joined(file.as_os_str(), std::env::var_os(PRELOAD)));
     command.envs(vulkan_variables(&file, folder.path(), vulkan, |name| std::env::var_os(name))?);
-    for (name, value) in [(DEVICES, TWO_GPUS), (VRAM, LARGE_VRAM)] {
-        if set_variable(name).is_none() {
-            command.env(name, value);
-        }
+    if set_variable(DEVICES).is_none() {
+        command.env(DEVICES, TWO_GPUS);
     }
     // The other process removes the folder. After a failure this one does.
     let session = Session { folder: folder.keep() };
