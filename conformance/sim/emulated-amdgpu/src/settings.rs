@@ -3,7 +3,7 @@
 //! | variable (`GPU_INTEROP_SIM_AMDGPU_...`) | meaning | default |
 //! |---|---|---|
 //! | `DEVICES` | comma list of GPUs: `gfx906[@DDDD:BB:DD.F]` | `gfx906@0000:03:00.0` |
-//! | `VRAM` | bytes of video memory, each GPU | 4 GiB |
+//! | `VRAM` | bytes of video memory, each GPU | 8 GiB, as the suite has an object of more than 4 GiB |
 //! | `BAR` | `large`: the CPU maps all video memory; `small`: none | `large` |
 //! | `FAULTS` | comma list of faults, see [`crate::faults`] | none |
 //! | `LOG` | 0 to 3, messages to stderr | 0 |
@@ -95,7 +95,7 @@ impl Settings {
         }
         Ok(Self {
             gpus,
-            vram: number("VRAM", text("VRAM")?, 4 << 30)?,
+            vram: number("VRAM", text("VRAM")?, 8 << 30)?,
             large_bar,
             faults: text("FAULTS")?.map_or(Ok(Vec::new()), |list| list.split(',').map(str::parse).collect())?,
             log: number("LOG", text("LOG")?, 0)?,
@@ -193,7 +193,7 @@ mod tests {
         let settings = read(&[]).unwrap();
         let [gpu] = settings.gpus[..] else { panic!("{settings:?}") };
         assert_eq!((gpu.model.name, gpu.address.to_string().as_str()), ("gfx906", "0000:03:00.0"));
-        assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (4 << 30, true, Some(0)));
+        assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (8 << 30, true, Some(0)));
         assert_eq!((settings.log, settings.report, settings.faults), (0, None, Vec::new()));
         assert_eq!(settings.acceleration, Acceleration::Large);
     }

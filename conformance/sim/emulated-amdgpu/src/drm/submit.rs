@@ -179,7 +179,8 @@ pub(super) fn submit(caller: Caller<'_>, value: &mut Submission) -> Result<()> {
         })
     };
     job.objects.iter().for_each(|object| object.add_user(&fence));
-    let sequence = ring.submit(job, publish)?;
+    // After a failure nothing else would signal the fence, which objects and the first syncobjs have.
+    let sequence = ring.submit(job, publish).inspect_err(|_| fence.signal(Some(CANCELLED)))?;
     say!(1, "CS {sequence} to ring {number} of engine {engine}: {waits} waits, {} signals", signals.len());
     let [a, b, c, d, e, f, g, h] = sequence.to_le_bytes();
     [value.context, value.list] = [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes);

@@ -233,6 +233,25 @@ fn submissions_run_in_order_and_after_their_dependencies() {
     assert_eq!(node.wait(context, COMPUTE, 2, 0), Err(Errno::INVAL), "there is no second submission");
 }
 
+/// What a submission had changed before it failed does not stay pending.
+#[test]
+fn waits_for_a_submission_that_was_not_taken_end() {
+    let node = Node::open();
+    let (context, object, at) = (node.context(), node.object(0x1000), node.address());
+    node.map(VA_MAP, object, VA_WRITEABLE, [at, 0, 0x1000]).unwrap();
+    let (other, full) = (node.syncobj(), node.syncobj());
+    // An exported timeline has room for a fixed number of points.
+    let export = SyncobjHandle { handle: full, flags: 0, descriptor: -1, pad: 0 };
+    node.call(number::SYNCOBJ_HANDLE_TO_FD, export).unwrap();
+    node.submit(context, COMPUTE, &wait_for_one(at), &[]).unwrap();
+    let nothing = write_data(at + 4, 2);
+    let signals = |point| [(CHUNK_SYNCOBJ_OUT, vec![other]), (CHUNK_TIMELINE_SIGNAL, vec![full, 0, point, 0])];
+    let error = (1..5000).find_map(|point| node.submit(context, COMPUTE, &nothing, &signals(point)).err());
+    assert_eq!(error, Some(Errno::NOMEM));
+    assert_eq!(node.wait_syncobj(other, 0, 0, 0), Ok(()), "nothing will signal it");
+    node.write(at, &[1]);
+}
+
 #[test]
 fn a_draw_makes_its_context_guilty_and_no_other() {
     let node = Node::open();

@@ -8,13 +8,13 @@ use ash::vk;
 
 use crate::CHILD;
 use crate::program::Program;
-use crate::runtime::Hip;
+use crate::runtime::{Hip, held};
 use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 9] = [
+pub(crate) const TESTS: [(&str, Test); 11] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -24,12 +24,20 @@ pub(crate) const TESTS: [(&str, Test); 9] = [
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
+    ("hip_cycles", || hip_cycles(CYCLES)),
+    ("hip_two_gpus", hip_two_gpus),
 ];
+
+/// Cycles of memory that both drivers use, and then its end; a longer run is a process with another number.
+const CYCLES: u32 = 100;
 
 /// Runs a test's process: its name, then its own arguments.
 pub(crate) fn run(arguments: &[String]) {
     let result = match arguments {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
+        [test, count] if test == "hip_cycles" => {
+            count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
+        }
         [test] => match TESTS.iter().find(|(name, _)| name == test) {
             Some((_, function)) => function(),
             None => Err(format!("unknown test {test}")),
@@ -268,6 +276,73 @@ fn hip_first() -> Result<()> {
 fn hip_second() -> Result<()> {
     let gpu = Gpu::new(false)?;
     share_with_hip(&hip()?, &gpu)
+}
+
+/// Memory of RADV is created, exported, imported by HIP, filled, verified by both, and freed. After the first cycles the
+/// process holds no more descriptors and mappings.
+fn hip_cycles(count: u32) -> Result<()> {
+    const FIRST: u32 = 20;
+    let (gpu, hip) = (Gpu::new(false)?, hip()?);
+    let mut before = (0, 0);
+    for cycle in 0..count {
+        if cycle == FIRST {
+            before = held();
+        }
+        let (buffer, bytes) = (gpu.buffer(WORDS, None)?, WORDS * 4);
+        buffer.write((0..WORDS).map(pattern));
+        let file = gpu.memory_descriptor(&buffer)?;
+        let memory = hip.import(file.as_raw_fd(), bytes as u64)?;
+        drop(file);
+        let address = hip.map(memory, bytes as u64)?;
+        let value = u8::try_from(cycle % 251).unwrap_or(0) + 1;
+        hip.memset(address, value, bytes / 2)?;
+        let filled = u32::from_ne_bytes([value; 4]);
+        let expected = |at| if at < WORDS / 2 { filled } else { pattern(at) };
+        same(&format!("RADV in cycle {cycle}"), &buffer.words(), expected)?;
+        let seen = hip.download(address, bytes)?;
+        let seen: Vec<_> = seen.chunks_exact(4).map(|it| u32::from_ne_bytes([it[0], it[1], it[2], it[3]])).collect();
+        same(&format!("HIP in cycle {cycle}"), &seen, expected)?;
+        // 5.2 aborts the process when a mapping is freed; there it ends with its import.
+        if hip.version()? > (5, 2) {
+            hip.free(address)?;
+        }
+        hip.destroy(memory)?;
+        gpu.free(buffer);
+    }
+    let after = held();
+    if count > FIRST && after != before {
+        return Err(format!("descriptors and mappings: {before:?} after {FIRST} cycles, {after:?} after {count}"));
+    }
+    Ok(())
+}
+
+/// Memory of two GPUs on both drivers: each is that of its own GPU.
+fn hip_two_gpus() -> Result<()> {
+    let hip = hip()?;
+    let bytes = WORDS * 4;
+    let mut shared = Vec::new();
+    for (index, device) in [(0, 0), (1, 1)] {
+        let gpu = Gpu::of([index, 2], false)?;
+        hip.set_device(device)?;
+        let buffer = gpu.buffer(WORDS, None)?;
+        let file = gpu.memory_descriptor(&buffer)?;
+        let memory = hip.import(file.as_raw_fd(), bytes as u64)?;
+        let address = hip.map(memory, bytes as u64)?;
+        gpu.execute(|device, commands| {
+            // SAFETY: the buffer is live.
+            unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, 0x0101_0101) };
+        })?;
+        hip.memset(address, 5 + u8::try_from(index).unwrap_or(0), bytes / 2)?;
+        shared.push((gpu, buffer, memory));
+    }
+    for ((_, buffer, _), value) in shared.iter().zip([0x0505_0505, 0x0606_0606]) {
+        same("each GPU's words", &buffer.words(), |at| if at < WORDS / 2 { value } else { 0x0101_0101 })?;
+    }
+    for (gpu, buffer, memory) in shared {
+        hip.destroy(memory)?;
+        gpu.free(buffer);
+    }
+    Ok(())
 }
 
 /// Both write to memory that RADV has allocated, and see what the other has written.

@@ -87,8 +87,9 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         command.env(name, manifest);
     }
+    let gpus = if test.ends_with("two_gpus") { "gfx906,gfx906" } else { "gfx906" };
     // Programs that are compiled here are not taken from, or left in, the user's cache.
-    command.env("MESA_SHADER_CACHE_DISABLE", "true").env("GPU_INTEROP_SIM_AMDGPU_DEVICES", "gfx906");
+    command.env("MESA_SHADER_CACHE_DISABLE", "true").env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
     let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned();
     let draws = text.contains("draws are not emulated");

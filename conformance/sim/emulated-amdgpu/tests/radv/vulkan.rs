@@ -58,8 +58,13 @@ impl Buffer {
 pub(crate) type Point = (vk::Semaphore, u64);
 
 impl Gpu {
-    /// The first device, with a queue of a family that has compute, and graphics or not.
+    /// The only device, with a queue of a family that has compute, and graphics or not.
     pub(crate) fn new(graphics: bool) -> Result<Self> {
+        Self::of([0, 1], graphics)
+    }
+
+    /// The device of this index, of so many.
+    pub(crate) fn of([index, count]: [usize; 2], graphics: bool) -> Result<Self> {
         // SAFETY: the loader is a Vulkan loader.
         let entry = unsafe { ash::Entry::load() }.map_err(|error| error.to_string())?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
@@ -68,7 +73,10 @@ impl Gpu {
         let instance = check("vkCreateInstance", unsafe { entry.create_instance(&info, None) })?;
         // SAFETY: as above.
         let all = check("vkEnumeratePhysicalDevices", unsafe { instance.enumerate_physical_devices() })?;
-        let [physical] = all[..] else { return Err(format!("{} devices instead of 1", all.len())) };
+        if all.len() != count {
+            return Err(format!("{} devices instead of {count}", all.len()));
+        }
+        let physical = all[index];
         // SAFETY: as above.
         let (properties, types, families) = unsafe {
             (
@@ -256,6 +264,15 @@ impl Gpu {
             .push_next(&mut values);
         // SAFETY: as above; the tests submit from one thread.
         check("vkQueueSubmit", unsafe { self.device.queue_submit(self.queue, &[info], vk::Fence::null()) })
+    }
+
+    /// Frees a buffer and its memory, which no work uses.
+    pub(crate) fn free(&self, buffer: Buffer) {
+        // SAFETY: both are live, and the caller has waited for all work on them.
+        unsafe {
+            self.device.destroy_buffer(buffer.buffer, None);
+            self.device.free_memory(buffer.memory, None);
+        }
     }
 
     /// Executes commands and waits for their end.

@@ -37,7 +37,7 @@ fn start(test: &str, library: &Path, rest: &[String]) -> Result<String> {
 const SIZE: usize = 64 << 10;
 
 /// The number of descriptors and mappings of the process.
-fn held() -> (usize, usize) {
+pub(crate) fn held() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let maps = std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
     (descriptors, maps)
