@@ -83,7 +83,7 @@ fn manifest() -> Option<std::path::PathBuf> {
 fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = std::process::Command::new(own);
-    command.args([CHILD, test]).env("LD_PRELOAD", shared::library()?);
+    command.args([CHILD, test]).env("LD_PRELOAD", gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?);
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         command.env(name, manifest);
     }

@@ -54,7 +54,7 @@ impl Root {
     /// Runs a test's process with settings of the emulation.
     fn run(&self, test: &[&str], settings: &[(&str, &str)]) -> Result<Ended> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let emulation = crate::shared::library()?;
+        let emulation = gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?;
         let report = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.linker);
         command.arg("--library-path").arg(&self.folders).arg("--preload").arg(emulation).arg(own).arg(CHILD);
