@@ -17,6 +17,7 @@
 //! address: no instruction is skipped. Not emulated: caches, timing, exceptions of floating-point numbers, rounding
 //! other than to nearest even, and draws.
 
+#![doc(html_root_url = "../")]
 // Instructions truncate and reinterpret numbers by definition.
 #![allow(clippy::cast_possible_truncation)]
 // The macros of the tables give closures their types.

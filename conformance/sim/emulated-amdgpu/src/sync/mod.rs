@@ -2,7 +2,7 @@
 //!
 //! A [`Fence`] is pending, then done. A [`Payload`] has the rules of a syncobj: no fence, one fence, or a timeline of
 //! points with a fence each. A [`Syncobj`] keeps its payload in this process until it is exported; then it is in a memfd,
-//! which other processes map ([`shared`]). A sync file is a pipe ([`file`]).
+//! which other processes map ([`shared`]). A sync file is a pipe ([`mod@file`]).
 //!
 //! Threads that wait for fences of this process sleep until one of them is signalled. Fences of other processes are
 //! polled.
