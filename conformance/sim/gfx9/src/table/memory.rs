@@ -440,14 +440,45 @@ fn atomic(unit: &mut Unit<'_, '_>, fields: &Fields, size: u64, operation: Operat
     Ok(())
 }
 
-macro_rules! flat {
+macro_rules! part {
     ($function:ident, $shape:ident, $registers:literal, $part:expr) => {
         (Access::$shape($registers), (|unit, fields| $function(unit, fields, $part)) as Execute)
     };
 }
 
-macro_rules! flat_atomic {
-    ($size:literal, $data:literal, $operation:path) => {
+/// Rows of loads and stores, with the prefix of their encoding, their functions, and the shape of the loads of whole
+/// registers.
+macro_rules! accesses {
+    ($prefix:literal, $load:ident, $store:ident, $shape:ident) => {
+        &[
+            row(16, concat!($prefix, "_load_ubyte"), part!($load, $shape, 1, Part::Unsigned(8))),
+            row(17, concat!($prefix, "_load_sbyte"), part!($load, $shape, 1, Part::Signed(8))),
+            row(18, concat!($prefix, "_load_ushort"), part!($load, $shape, 1, Part::Unsigned(16))),
+            row(19, concat!($prefix, "_load_sshort"), part!($load, $shape, 1, Part::Signed(16))),
+            row(20, concat!($prefix, "_load_dword"), part!($load, $shape, 1, Part::Words(1))),
+            row(21, concat!($prefix, "_load_dwordx2"), part!($load, $shape, 2, Part::Words(2))),
+            row(22, concat!($prefix, "_load_dwordx3"), part!($load, $shape, 3, Part::Words(3))),
+            row(23, concat!($prefix, "_load_dwordx4"), part!($load, $shape, 4, Part::Words(4))),
+            row(24, concat!($prefix, "_store_byte"), part!($store, store, 1, Part::Unsigned(8))),
+            row(25, concat!($prefix, "_store_byte_d16_hi"), part!($store, store, 1, Part::High(Extend::Byte))),
+            row(26, concat!($prefix, "_store_short"), part!($store, store, 1, Part::Unsigned(16))),
+            row(27, concat!($prefix, "_store_short_d16_hi"), part!($store, store, 1, Part::High(Extend::Short))),
+            row(28, concat!($prefix, "_store_dword"), part!($store, store, 1, Part::Words(1))),
+            row(29, concat!($prefix, "_store_dwordx2"), part!($store, store, 2, Part::Words(2))),
+            row(30, concat!($prefix, "_store_dwordx3"), part!($store, store, 3, Part::Words(3))),
+            row(31, concat!($prefix, "_store_dwordx4"), part!($store, store, 4, Part::Words(4))),
+            row(32, concat!($prefix, "_load_ubyte_d16"), part!($load, load, 1, Part::Low(Extend::Byte))),
+            row(33, concat!($prefix, "_load_ubyte_d16_hi"), part!($load, load, 1, Part::High(Extend::Byte))),
+            row(34, concat!($prefix, "_load_sbyte_d16"), part!($load, load, 1, Part::Low(Extend::SignedByte))),
+            row(35, concat!($prefix, "_load_sbyte_d16_hi"), part!($load, load, 1, Part::High(Extend::SignedByte))),
+            row(36, concat!($prefix, "_load_short_d16"), part!($load, load, 1, Part::Low(Extend::Short))),
+            row(37, concat!($prefix, "_load_short_d16_hi"), part!($load, load, 1, Part::High(Extend::Short))),
+        ]
+    };
+}
+
+macro_rules! atomic {
+    ($function:ident, $size:literal, $data:literal, $operation:path) => {
         (
             Shape::Access(Access {
                 result: $size / 4,
@@ -457,75 +488,50 @@ macro_rules! flat_atomic {
                 address: true,
                 ..Access::NONE
             }),
-            (|unit, fields| atomic(unit, fields, $size, $operation)) as Execute,
+            (|unit, fields| $function(unit, fields, $size, $operation)) as Execute,
         )
     };
 }
 
-/// Rows of flat instructions, with the prefix of their segment.
-macro_rules! flat_rows {
-    ($prefix:literal; $($more:expr),*) => {
+/// Rows of atomic operations, with the prefix of their encoding and their function.
+macro_rules! atomics {
+    ($prefix:literal, $function:ident) => {
         &[
-            row(16, concat!($prefix, "_load_ubyte"), flat!(load, load, 1, Part::Unsigned(8))),
-            row(17, concat!($prefix, "_load_sbyte"), flat!(load, load, 1, Part::Signed(8))),
-            row(18, concat!($prefix, "_load_ushort"), flat!(load, load, 1, Part::Unsigned(16))),
-            row(19, concat!($prefix, "_load_sshort"), flat!(load, load, 1, Part::Signed(16))),
-            row(20, concat!($prefix, "_load_dword"), flat!(load, load, 1, Part::Words(1))),
-            row(21, concat!($prefix, "_load_dwordx2"), flat!(load, load, 2, Part::Words(2))),
-            row(22, concat!($prefix, "_load_dwordx3"), flat!(load, load, 3, Part::Words(3))),
-            row(23, concat!($prefix, "_load_dwordx4"), flat!(load, load, 4, Part::Words(4))),
-            row(24, concat!($prefix, "_store_byte"), flat!(store, store, 1, Part::Unsigned(8))),
-            row(25, concat!($prefix, "_store_byte_d16_hi"), flat!(store, store, 1, Part::High(Extend::Byte))),
-            row(26, concat!($prefix, "_store_short"), flat!(store, store, 1, Part::Unsigned(16))),
-            row(27, concat!($prefix, "_store_short_d16_hi"), flat!(store, store, 1, Part::High(Extend::Short))),
-            row(28, concat!($prefix, "_store_dword"), flat!(store, store, 1, Part::Words(1))),
-            row(29, concat!($prefix, "_store_dwordx2"), flat!(store, store, 2, Part::Words(2))),
-            row(30, concat!($prefix, "_store_dwordx3"), flat!(store, store, 3, Part::Words(3))),
-            row(31, concat!($prefix, "_store_dwordx4"), flat!(store, store, 4, Part::Words(4))),
-            row(32, concat!($prefix, "_load_ubyte_d16"), flat!(load, load, 1, Part::Low(Extend::Byte))),
-            row(33, concat!($prefix, "_load_ubyte_d16_hi"), flat!(load, load, 1, Part::High(Extend::Byte))),
-            row(34, concat!($prefix, "_load_sbyte_d16"), flat!(load, load, 1, Part::Low(Extend::SignedByte))),
-            row(35, concat!($prefix, "_load_sbyte_d16_hi"), flat!(load, load, 1, Part::High(Extend::SignedByte))),
-            row(36, concat!($prefix, "_load_short_d16"), flat!(load, load, 1, Part::Low(Extend::Short))),
-            row(37, concat!($prefix, "_load_short_d16_hi"), flat!(load, load, 1, Part::High(Extend::Short))),
-            $($more),*
+            row(64, concat!($prefix, "_atomic_swap"), atomic!($function, 4, 1, operation::swap)),
+            row(65, concat!($prefix, "_atomic_cmpswap"), atomic!($function, 4, 2, operation::compare_swap)),
+            row(66, concat!($prefix, "_atomic_add"), atomic!($function, 4, 1, operation::add)),
+            row(67, concat!($prefix, "_atomic_sub"), atomic!($function, 4, 1, operation::sub)),
+            row(68, concat!($prefix, "_atomic_smin"), atomic!($function, 4, 1, operation::signed_min)),
+            row(69, concat!($prefix, "_atomic_umin"), atomic!($function, 4, 1, operation::unsigned_min)),
+            row(70, concat!($prefix, "_atomic_smax"), atomic!($function, 4, 1, operation::signed_max)),
+            row(71, concat!($prefix, "_atomic_umax"), atomic!($function, 4, 1, operation::unsigned_max)),
+            row(72, concat!($prefix, "_atomic_and"), atomic!($function, 4, 1, operation::and)),
+            row(73, concat!($prefix, "_atomic_or"), atomic!($function, 4, 1, operation::or)),
+            row(74, concat!($prefix, "_atomic_xor"), atomic!($function, 4, 1, operation::xor)),
+            row(75, concat!($prefix, "_atomic_inc"), atomic!($function, 4, 1, operation::increment)),
+            row(76, concat!($prefix, "_atomic_dec"), atomic!($function, 4, 1, operation::decrement)),
+            row(96, concat!($prefix, "_atomic_swap_x2"), atomic!($function, 8, 2, operation::swap)),
+            row(97, concat!($prefix, "_atomic_cmpswap_x2"), atomic!($function, 8, 4, operation::compare_swap)),
+            row(98, concat!($prefix, "_atomic_add_x2"), atomic!($function, 8, 2, operation::add)),
+            row(99, concat!($prefix, "_atomic_sub_x2"), atomic!($function, 8, 2, operation::sub)),
+            row(100, concat!($prefix, "_atomic_smin_x2"), atomic!($function, 8, 2, operation::signed_min)),
+            row(101, concat!($prefix, "_atomic_umin_x2"), atomic!($function, 8, 2, operation::unsigned_min)),
+            row(102, concat!($prefix, "_atomic_smax_x2"), atomic!($function, 8, 2, operation::signed_max)),
+            row(103, concat!($prefix, "_atomic_umax_x2"), atomic!($function, 8, 2, operation::unsigned_max)),
+            row(104, concat!($prefix, "_atomic_and_x2"), atomic!($function, 8, 2, operation::and)),
+            row(105, concat!($prefix, "_atomic_or_x2"), atomic!($function, 8, 2, operation::or)),
+            row(106, concat!($prefix, "_atomic_xor_x2"), atomic!($function, 8, 2, operation::xor)),
+            row(107, concat!($prefix, "_atomic_inc_x2"), atomic!($function, 8, 2, operation::increment)),
+            row(108, concat!($prefix, "_atomic_dec_x2"), atomic!($function, 8, 2, operation::decrement)),
         ]
     };
-    (@atomics $prefix:literal) => {
-        flat_rows!($prefix;
-            row(64, concat!($prefix, "_atomic_swap"), flat_atomic!(4, 1, operation::swap)),
-            row(65, concat!($prefix, "_atomic_cmpswap"), flat_atomic!(4, 2, operation::compare_swap)),
-            row(66, concat!($prefix, "_atomic_add"), flat_atomic!(4, 1, operation::add)),
-            row(67, concat!($prefix, "_atomic_sub"), flat_atomic!(4, 1, operation::sub)),
-            row(68, concat!($prefix, "_atomic_smin"), flat_atomic!(4, 1, operation::signed_min)),
-            row(69, concat!($prefix, "_atomic_umin"), flat_atomic!(4, 1, operation::unsigned_min)),
-            row(70, concat!($prefix, "_atomic_smax"), flat_atomic!(4, 1, operation::signed_max)),
-            row(71, concat!($prefix, "_atomic_umax"), flat_atomic!(4, 1, operation::unsigned_max)),
-            row(72, concat!($prefix, "_atomic_and"), flat_atomic!(4, 1, operation::and)),
-            row(73, concat!($prefix, "_atomic_or"), flat_atomic!(4, 1, operation::or)),
-            row(74, concat!($prefix, "_atomic_xor"), flat_atomic!(4, 1, operation::xor)),
-            row(75, concat!($prefix, "_atomic_inc"), flat_atomic!(4, 1, operation::increment)),
-            row(76, concat!($prefix, "_atomic_dec"), flat_atomic!(4, 1, operation::decrement)),
-            row(96, concat!($prefix, "_atomic_swap_x2"), flat_atomic!(8, 2, operation::swap)),
-            row(97, concat!($prefix, "_atomic_cmpswap_x2"), flat_atomic!(8, 4, operation::compare_swap)),
-            row(98, concat!($prefix, "_atomic_add_x2"), flat_atomic!(8, 2, operation::add)),
-            row(99, concat!($prefix, "_atomic_sub_x2"), flat_atomic!(8, 2, operation::sub)),
-            row(100, concat!($prefix, "_atomic_smin_x2"), flat_atomic!(8, 2, operation::signed_min)),
-            row(101, concat!($prefix, "_atomic_umin_x2"), flat_atomic!(8, 2, operation::unsigned_min)),
-            row(102, concat!($prefix, "_atomic_smax_x2"), flat_atomic!(8, 2, operation::signed_max)),
-            row(103, concat!($prefix, "_atomic_umax_x2"), flat_atomic!(8, 2, operation::unsigned_max)),
-            row(104, concat!($prefix, "_atomic_and_x2"), flat_atomic!(8, 2, operation::and)),
-            row(105, concat!($prefix, "_atomic_or_x2"), flat_atomic!(8, 2, operation::or)),
-            row(106, concat!($prefix, "_atomic_xor_x2"), flat_atomic!(8, 2, operation::xor)),
-            row(107, concat!($prefix, "_atomic_inc_x2"), flat_atomic!(8, 2, operation::increment)),
-            row(108, concat!($prefix, "_atomic_dec_x2"), flat_atomic!(8, 2, operation::decrement))
-        )
-    };
 }
 
-pub(super) static FLAT: &[Row] = flat_rows!(@atomics "flat");
-pub(super) static GLOBAL: &[Row] = flat_rows!(@atomics "global");
-pub(super) static SCRATCH: &[Row] = flat_rows!("scratch";);
+pub(super) static FLAT: &[Row] = accesses!("flat", load, store, load);
+pub(super) static FLAT_ATOMICS: &[Row] = atomics!("flat", atomic);
+pub(super) static GLOBAL: &[Row] = accesses!("global", load, store, load);
+pub(super) static GLOBAL_ATOMICS: &[Row] = atomics!("global", atomic);
+pub(super) static SCRATCH: &[Row] = accesses!("scratch", load, store, load);
 
 /// The scalar offset of MUBUF and MTBUF.
 fn buffer_offset(unit: &Unit<'_, '_>, fields: &Fields) -> Result<u32> {
@@ -696,90 +702,24 @@ macro_rules! typed {
     };
 }
 
-macro_rules! buffer_atomic {
-    ($size:literal, $data:literal, $operation:path) => {
-        (
-            Shape::Access(Access {
-                result: $size / 4,
-                data: $data,
-                operands: 1,
-                atomic: true,
-                address: true,
-                ..Access::NONE
-            }),
-            (|unit, fields| buffer_atomic(unit, fields, $size, $operation)) as Execute,
-        )
+/// Rows of accesses by formats, with the prefix of their encoding and the shape of the first one.
+macro_rules! formats {
+    ($prefix:literal, $first:ident) => {
+        &[
+            row(0, concat!($prefix, "_load_format_x"), typed!(format_load, $first, 1)),
+            row(1, concat!($prefix, "_load_format_xy"), typed!(format_load, load, 2)),
+            row(2, concat!($prefix, "_load_format_xyz"), typed!(format_load, load, 3)),
+            row(3, concat!($prefix, "_load_format_xyzw"), typed!(format_load, load, 4)),
+            row(4, concat!($prefix, "_store_format_x"), typed!(format_store, store, 1)),
+            row(5, concat!($prefix, "_store_format_xy"), typed!(format_store, store, 2)),
+            row(6, concat!($prefix, "_store_format_xyz"), typed!(format_store, store, 3)),
+            row(7, concat!($prefix, "_store_format_xyzw"), typed!(format_store, store, 4)),
+        ]
     };
 }
 
-pub(super) static MUBUF: &[Row] = &[
-    row(0, "buffer_load_format_x", typed!(format_load, load_anywhere, 1)),
-    row(1, "buffer_load_format_xy", typed!(format_load, load, 2)),
-    row(2, "buffer_load_format_xyz", typed!(format_load, load, 3)),
-    row(3, "buffer_load_format_xyzw", typed!(format_load, load, 4)),
-    row(4, "buffer_store_format_x", typed!(format_store, store, 1)),
-    row(5, "buffer_store_format_xy", typed!(format_store, store, 2)),
-    row(6, "buffer_store_format_xyz", typed!(format_store, store, 3)),
-    row(7, "buffer_store_format_xyzw", typed!(format_store, store, 4)),
-    row(16, "buffer_load_ubyte", flat!(buffer_load, load_anywhere, 1, Part::Unsigned(8))),
-    row(17, "buffer_load_sbyte", flat!(buffer_load, load_anywhere, 1, Part::Signed(8))),
-    row(18, "buffer_load_ushort", flat!(buffer_load, load_anywhere, 1, Part::Unsigned(16))),
-    row(19, "buffer_load_sshort", flat!(buffer_load, load_anywhere, 1, Part::Signed(16))),
-    row(20, "buffer_load_dword", flat!(buffer_load, load_anywhere, 1, Part::Words(1))),
-    row(21, "buffer_load_dwordx2", flat!(buffer_load, load_anywhere, 2, Part::Words(2))),
-    row(22, "buffer_load_dwordx3", flat!(buffer_load, load_anywhere, 3, Part::Words(3))),
-    row(23, "buffer_load_dwordx4", flat!(buffer_load, load_anywhere, 4, Part::Words(4))),
-    row(24, "buffer_store_byte", flat!(buffer_store, store, 1, Part::Unsigned(8))),
-    row(25, "buffer_store_byte_d16_hi", flat!(buffer_store, store, 1, Part::High(Extend::Byte))),
-    row(26, "buffer_store_short", flat!(buffer_store, store, 1, Part::Unsigned(16))),
-    row(27, "buffer_store_short_d16_hi", flat!(buffer_store, store, 1, Part::High(Extend::Short))),
-    row(28, "buffer_store_dword", flat!(buffer_store, store, 1, Part::Words(1))),
-    row(29, "buffer_store_dwordx2", flat!(buffer_store, store, 2, Part::Words(2))),
-    row(30, "buffer_store_dwordx3", flat!(buffer_store, store, 3, Part::Words(3))),
-    row(31, "buffer_store_dwordx4", flat!(buffer_store, store, 4, Part::Words(4))),
-    row(32, "buffer_load_ubyte_d16", flat!(buffer_load, load, 1, Part::Low(Extend::Byte))),
-    row(33, "buffer_load_ubyte_d16_hi", flat!(buffer_load, load, 1, Part::High(Extend::Byte))),
-    row(34, "buffer_load_sbyte_d16", flat!(buffer_load, load, 1, Part::Low(Extend::SignedByte))),
-    row(35, "buffer_load_sbyte_d16_hi", flat!(buffer_load, load, 1, Part::High(Extend::SignedByte))),
-    row(36, "buffer_load_short_d16", flat!(buffer_load, load, 1, Part::Low(Extend::Short))),
-    row(37, "buffer_load_short_d16_hi", flat!(buffer_load, load, 1, Part::High(Extend::Short))),
-    row(62, "buffer_wbinvl1", CACHE),
-    row(63, "buffer_wbinvl1_vol", CACHE),
-    row(64, "buffer_atomic_swap", buffer_atomic!(4, 1, operation::swap)),
-    row(65, "buffer_atomic_cmpswap", buffer_atomic!(4, 2, operation::compare_swap)),
-    row(66, "buffer_atomic_add", buffer_atomic!(4, 1, operation::add)),
-    row(67, "buffer_atomic_sub", buffer_atomic!(4, 1, operation::sub)),
-    row(68, "buffer_atomic_smin", buffer_atomic!(4, 1, operation::signed_min)),
-    row(69, "buffer_atomic_umin", buffer_atomic!(4, 1, operation::unsigned_min)),
-    row(70, "buffer_atomic_smax", buffer_atomic!(4, 1, operation::signed_max)),
-    row(71, "buffer_atomic_umax", buffer_atomic!(4, 1, operation::unsigned_max)),
-    row(72, "buffer_atomic_and", buffer_atomic!(4, 1, operation::and)),
-    row(73, "buffer_atomic_or", buffer_atomic!(4, 1, operation::or)),
-    row(74, "buffer_atomic_xor", buffer_atomic!(4, 1, operation::xor)),
-    row(75, "buffer_atomic_inc", buffer_atomic!(4, 1, operation::increment)),
-    row(76, "buffer_atomic_dec", buffer_atomic!(4, 1, operation::decrement)),
-    row(96, "buffer_atomic_swap_x2", buffer_atomic!(8, 2, operation::swap)),
-    row(97, "buffer_atomic_cmpswap_x2", buffer_atomic!(8, 4, operation::compare_swap)),
-    row(98, "buffer_atomic_add_x2", buffer_atomic!(8, 2, operation::add)),
-    row(99, "buffer_atomic_sub_x2", buffer_atomic!(8, 2, operation::sub)),
-    row(100, "buffer_atomic_smin_x2", buffer_atomic!(8, 2, operation::signed_min)),
-    row(101, "buffer_atomic_umin_x2", buffer_atomic!(8, 2, operation::unsigned_min)),
-    row(102, "buffer_atomic_smax_x2", buffer_atomic!(8, 2, operation::signed_max)),
-    row(103, "buffer_atomic_umax_x2", buffer_atomic!(8, 2, operation::unsigned_max)),
-    row(104, "buffer_atomic_and_x2", buffer_atomic!(8, 2, operation::and)),
-    row(105, "buffer_atomic_or_x2", buffer_atomic!(8, 2, operation::or)),
-    row(106, "buffer_atomic_xor_x2", buffer_atomic!(8, 2, operation::xor)),
-    row(107, "buffer_atomic_inc_x2", buffer_atomic!(8, 2, operation::increment)),
-    row(108, "buffer_atomic_dec_x2", buffer_atomic!(8, 2, operation::decrement)),
-];
-
-pub(super) static MTBUF: &[Row] = &[
-    row(0, "tbuffer_load_format_x", typed!(format_load, load, 1)),
-    row(1, "tbuffer_load_format_xy", typed!(format_load, load, 2)),
-    row(2, "tbuffer_load_format_xyz", typed!(format_load, load, 3)),
-    row(3, "tbuffer_load_format_xyzw", typed!(format_load, load, 4)),
-    row(4, "tbuffer_store_format_x", typed!(format_store, store, 1)),
-    row(5, "tbuffer_store_format_xy", typed!(format_store, store, 2)),
-    row(6, "tbuffer_store_format_xyz", typed!(format_store, store, 3)),
-    row(7, "tbuffer_store_format_xyzw", typed!(format_store, store, 4)),
-];
+pub(super) static MUBUF_FORMATS: &[Row] = formats!("buffer", load_anywhere);
+pub(super) static MUBUF: &[Row] = accesses!("buffer", buffer_load, buffer_store, load_anywhere);
+pub(super) static MUBUF_CACHES: &[Row] = &[row(62, "buffer_wbinvl1", CACHE), row(63, "buffer_wbinvl1_vol", CACHE)];
+pub(super) static MUBUF_ATOMICS: &[Row] = atomics!("buffer", buffer_atomic);
+pub(super) static MTBUF: &[Row] = formats!("tbuffer", load);

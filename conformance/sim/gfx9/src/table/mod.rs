@@ -279,10 +279,10 @@ static ENCODINGS: [(Encoding, &[&[Row]]); 18] = [
     (Encoding::Vop3, &[vector::VOP3]),
     (Encoding::Vop3p, &[packed::VOP3P]),
     (Encoding::Ds, &[shared::DS]),
-    (Encoding::Flat, &[memory::FLAT]),
+    (Encoding::Flat, &[memory::FLAT, memory::FLAT_ATOMICS]),
     (Encoding::Scratch, &[memory::SCRATCH]),
-    (Encoding::Global, &[memory::GLOBAL]),
-    (Encoding::Mubuf, &[memory::MUBUF]),
+    (Encoding::Global, &[memory::GLOBAL, memory::GLOBAL_ATOMICS]),
+    (Encoding::Mubuf, &[memory::MUBUF_FORMATS, memory::MUBUF, memory::MUBUF_CACHES, memory::MUBUF_ATOMICS]),
     (Encoding::Mtbuf, &[memory::MTBUF]),
     (Encoding::Mimg, &[image::MIMG]),
 ];
