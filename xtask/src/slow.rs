@@ -112,9 +112,7 @@ fn interpreter(session: &Session) -> Outcome {
     if !has("clang-19") || !has("ld.lld-19") {
         return session.leave_out("random kernels of AMD's GPUs", "the packages clang-19 and lld-19");
     }
-    cargo("test --release --package gpu-interop-sim-gfx9 --lib -- --ignored many")
-        .env("GPU_INTEROP_REQUIRE_C", "1")
-        .check()
+    cargo("test --release --package gpu-interop-sim-gfx9 --lib -- --ignored").env("GPU_INTEROP_REQUIRE_C", "1").check()
 }
 
 fn aarch64(session: &Session) -> Outcome {

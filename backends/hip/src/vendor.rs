@@ -40,7 +40,7 @@ impl Vendor for Hip {
     const SEARCH: LibrarySearch = LibrarySearch {
         driver: "HIP runtime",
         variable: "GPU_INTEROP_HIP_LIBRARY",
-        // Packages that bundle a runtime may use the unversioned name. HIP 8, which nobody has seen, is searched last.
+        // Packages that bundle a runtime may use the unversioned name. HIP 8, not yet released, is searched last.
         // Without its name, the search would load a second runtime into a process that uses HIP 8.
         names: if cfg!(windows) {
             &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll", "amdhip64_8.dll"]

@@ -111,7 +111,7 @@ const fn firmware(kind: u32) -> [u32; 2] {
 
 fn device_info(gpu: &Gpu) -> DeviceInfo {
     let units = gpu.model.compute_units;
-    // Each unit is an engine of its own.
+    // One engine per unit.
     let mut map = [[0; 4]; 4];
     for (engine, _) in map.iter_mut().zip(0..units) {
         engine[0] = 1;

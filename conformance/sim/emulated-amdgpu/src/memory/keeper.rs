@@ -1,7 +1,7 @@
 //! Keeps files open without descriptors of the process.
 //!
 //! The kernel's objects have no descriptors, so those of the emulation's files must not be among the application's, which
-//! counts them, and has a limit for them. A thread has a table of descriptors of its own. It takes and returns files by
+//! counts them, and has a limit for them. The keeper's thread has a separate table of descriptors. It takes and returns files by
 //! their names in `/proc`.
 
 use std::sync::Mutex;

@@ -235,7 +235,7 @@ impl Shared {
         let fence = layout.fences.get(at).ok_or(Errno::NOMEM)?;
         layout.next.store(u32::try_from(at + 1).unwrap_or(0), Ordering::Relaxed);
         let generation = fence.generation.load(Ordering::Acquire).wrapping_add(1);
-        // The generation first: whoever has the earlier one sees it as done.
+        // The generation first: a holder of the earlier generation then reads it as completed.
         fence.generation.store(generation, Ordering::SeqCst);
         fence.owner.store(self.own_process, Ordering::SeqCst);
         fence.error.store(0, Ordering::SeqCst);

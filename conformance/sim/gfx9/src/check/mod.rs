@@ -109,9 +109,9 @@ fn many_divisions() {
     }
 }
 
-/// Prints speeds; of interest in a build with `--release`.
+/// Speeds, which have a least value in a build with `--release`.
 #[test]
-#[ignore = "measures"]
+#[ignore = "takes a minute, and is exact on an idle machine only"]
 fn speed() {
     if compile::has_tools() {
         speed::measure();

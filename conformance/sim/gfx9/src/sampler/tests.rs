@@ -44,7 +44,7 @@ fn slices_of_a_volume_are_weighted_too() {
     let found = taps(LINEAR, &image, [0.25, 0.25, 0.25], 0.0);
     assert_eq!(found.len(), 8);
     assert!(found.iter().all(|(_, weight)| *weight == 0.125));
-    // A filter of slices of its own: the nearest one.
+    // The filter of slices differs: the nearest one.
     let found = taps([0o222, 15 << 20, 5 << 20 | 1 << 24, 0], &image, [0.25, 0.25, 0.25], 0.0);
     assert_eq!(found.iter().map(|(place, _)| place.unwrap()[2]).collect::<Vec<_>>(), [2; 4]);
 }

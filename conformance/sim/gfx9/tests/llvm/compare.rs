@@ -68,7 +68,7 @@ impl Report {
                     (!same).then(|| format!("{own:?} of {} bytes", instruction.length()))
                 }
                 (Answer::Invalid, Ok(instruction)) => Some(format!("{:?}", instruction.to_string())),
-                (Answer::Valid(..), Err(reason)) => Some(format!("refused: {reason}")),
+                (Answer::Valid(..), Err(reason)) => Some(format!("rejected: {reason}")),
             };
             if let Some(difference) = difference {
                 count.different += 1;
