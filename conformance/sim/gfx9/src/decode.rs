@@ -195,7 +195,6 @@ fn scalar(first: u32, second: u32) -> Result<Instruction, Reason> {
 }
 
 /// Bits of `Fields::bits`, by encoding.
-#[allow(dead_code)]
 pub(crate) mod flag {
     pub(crate) const SMEM_GLC: u32 = 1 << 16;
     pub(crate) const SMEM_SOFFSET: u32 = 1 << 14;

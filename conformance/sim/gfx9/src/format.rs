@@ -76,7 +76,6 @@ impl Format {
         Self { data: data as u8, number }
     }
 
-    #[allow(dead_code)]
     pub(crate) const fn of_image(data: u32, number: u32) -> Self {
         match number {
             9 => Self { data: data as u8, number: Number::Srgb },

@@ -30,7 +30,6 @@ impl Kind {
         matches!(self, Self::Int16 | Self::Float16)
     }
 
-    #[allow(dead_code)]
     pub(crate) const fn is_float(self) -> bool {
         matches!(self, Self::Float16 | Self::Float32 | Self::Float64 | Self::PairFloat16)
     }

@@ -63,7 +63,6 @@ const fn row(opcode: u16, name: &'static str, (shape, execute): (Shape, Execute)
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     Alu(Alu),
-    #[allow(dead_code)]
     Access(Access),
 }
 
@@ -170,7 +169,6 @@ impl Shape {
 
 /// Operands of a memory instruction, in registers.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code)]
 pub(crate) struct Access {
     /// Registers of the result.
     pub(crate) result: u8,
