@@ -44,7 +44,8 @@ struct Totals {
     page_faults: u64,
     queue_errors: u64,
     resets: u64,
-    unknown_kernels: BTreeMap<String, u64>,
+    /// Kernels whose fills and copies were compared, by name.
+    checked_kernels: BTreeMap<String, u64>,
     unknown_ioctls: BTreeMap<String, u64>,
     kernels: BTreeMap<String, u64>,
     ioctls: BTreeMap<String, u64>,
@@ -96,7 +97,7 @@ pub(crate) fn at_exit() {
         page_faults: counters.total("page_faults"),
         queue_errors: counters.total("queue_errors"),
         resets: counters.total("resets"),
-        unknown_kernels: counters.group("unknown_kernels"),
+        checked_kernels: counters.group("checked_kernels"),
         unknown_ioctls: counters.group("unknown_ioctls"),
         kernels: counters.group("kernels"),
         ioctls: counters.group("ioctls"),

@@ -106,6 +106,11 @@ fn stopped(gpu: usize, stop: gfx9::Stop) -> Stop {
     }
 }
 
+/// Private memory as `COMPUTE_TMPRING_SIZE` describes it: the number of waves, and bytes of each, in units of 256 words.
+const fn ring(register: u32) -> (u32, u32) {
+    (register & 0xfff, (register >> 12 & 0x1fff) * 1024)
+}
+
 /// What the command processor gives a kernel: its first scalar registers, and the shape of its work.
 fn prepare(
     emulation: &Emulation,
@@ -159,7 +164,7 @@ fn prepare(
         group,
         last,
         shared: dispatch.shared.max(descriptor.shared),
-        scratch: (scratch & 0xfff, (scratch >> 12 & 0x1fff) * 1024),
+        scratch: ring(scratch),
         apertures: [LDS_APERTURE, SCRATCH_APERTURE],
         addresses: gfx9::AddressConfig(GB_ADDR_CONFIG),
     })

@@ -6,7 +6,7 @@ use gpu_interop_sim_gfx9::{AddressConfig, Dispatch, Launch, Progress};
 
 use crate::drm::GB_ADDR_CONFIG;
 use crate::emulation::Emulation;
-use crate::kernel::{SLICE, stopped};
+use crate::kernel::{SLICE, ring, stopped};
 use crate::kfd::{LDS_APERTURE, SCRATCH_APERTURE};
 use crate::queue::{Backoff, Stop};
 use crate::report::say;
@@ -46,8 +46,7 @@ pub(crate) fn dispatch(emulation: &'static Emulation, gpu: usize, shader: &Shade
         group: shader.group,
         last: shader.last,
         shared: 0,
-        // Waves, and the size for each in units of 256 words.
-        scratch: (shader.scratch & 0xfff, (shader.scratch >> 12 & 0x1fff) * 1024),
+        scratch: ring(shader.scratch),
         apertures: [LDS_APERTURE, SCRATCH_APERTURE],
         addresses: AddressConfig(GB_ADDR_CONFIG),
     };
