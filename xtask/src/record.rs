@@ -5,6 +5,7 @@ use crate::run::{Outcome, cargo};
 /// Each kind of file, with the tests that write it if `GPU_INTEROP_RECORD` is set.
 const FILES: &[(&str, &str)] = &[
     ("catalogue", "--package gpu-interop-conformance --lib catalogue"),
+    ("shaders", "--package gpu-interop-conformance --lib shaders"),
     ("tiers", "--package gpu-interop-conformance-cli --lib tiers_are_frozen"),
     ("reports", "--package gpu-interop-conformance-cli --test reports -- readme::"),
     ("header", "--package gpu-interop-capi --test header"),

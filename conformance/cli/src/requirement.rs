@@ -140,6 +140,7 @@ mod tests {
             error: None,
             observed: Vec::new(),
             left_out: Vec::new(),
+            pairs: None,
             log: None,
             calls: None,
             kernel_log: Vec::new(),

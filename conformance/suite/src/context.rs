@@ -49,6 +49,17 @@ pub struct Recorded {
     pub observed: Vec<Observation>,
     /// The checks that did not run, with the reasons.
     pub left_out: Vec<String>,
+    /// The pairs of operations of the two sides, if the scenario counts them.
+    pub pairs: Option<Pairs>,
+}
+
+/// Pairs of an operation of the exporter and an access of the device: on each image, on each queue, in each order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pairs {
+    /// Pairs whose data was compared.
+    pub covered: u32,
+    /// Pairs of this device's queues, images and accesses, including those that it or the exporter does not support.
+    pub possible: u32,
 }
 
 /// The store of these records; outlives the context.
@@ -128,6 +139,11 @@ impl Context {
     /// Records a check that this scenario omitted, with the reason. The scenario's sentence must permit it.
     pub fn leave_out(&self, what: impl Into<String>) {
         self.observations.lock().left_out.push(what.into());
+    }
+
+    /// Records the number of pairs that this scenario covers.
+    pub(crate) fn count_pairs(&self, covered: u32, possible: u32) {
+        self.observations.lock().pairs = Some(Pairs { covered, possible });
     }
 
     /// Records a raw call with the library's behaviour. The driver's behaviour is not checked, because a scenario tests

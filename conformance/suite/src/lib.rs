@@ -57,6 +57,7 @@ pub mod process;
 mod provenance;
 #[cfg(unix)]
 mod raw_cuda;
+mod render;
 #[doc(hidden)] // For the command only.
 pub mod request;
 mod scenario;
@@ -67,7 +68,7 @@ mod suite;
 pub mod system;
 
 pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemaphore, host_semaphore};
-pub use context::{Context, Observation, Observations, Recorded};
+pub use context::{Context, Observation, Observations, Pairs, Recorded};
 pub use execution::Seeds;
 pub use expectations::{DeclaredFlake, Expectations, Machine, Place, Version};
 pub use exporter::{

@@ -13,7 +13,9 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
-use gpu_interop_conformance::{Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
+use gpu_interop_conformance::{
+    Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome, Pairs,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +115,9 @@ pub struct CaseReport {
     /// Omitted parts, with reasons: formats or shapes that one side lacks.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<String>,
+    /// Pairs of operations of the two sides whose data was compared, of those that are possible.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pairs: Option<Pairs>,
     /// The end of its process's output, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,

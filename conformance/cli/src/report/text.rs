@@ -7,7 +7,7 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 
 use gpu_interop::{BackendInfo, DeviceIdentity};
-use gpu_interop_conformance::{Outcome, Stop};
+use gpu_interop_conformance::{Outcome, Pairs, Stop};
 
 use crate::evidence::KernelLine;
 use crate::output::counted;
@@ -80,6 +80,9 @@ pub(crate) fn observations(case: &CaseReport) -> String {
     for Observation { call, raw, library } in &case.observed {
         let _ = writeln!(text, "    | {call}\n    |   the driver alone: {raw}\n    |   the library:      {library}");
     }
+    if let Some(Pairs { covered, possible }) = case.pairs {
+        let _ = writeln!(text, "    | {covered} of {possible} pairs of operations");
+    }
     for what in &case.left_out {
         let _ = writeln!(text, "    | left out: {what}");
     }
@@ -124,6 +127,12 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         }
         text.push_str(&kernel(&case.kernel_log));
         text.push_str(&attempts(case));
+    }
+    let pairs: Vec<Pairs> = report.results.iter().filter_map(|case| case.pairs).collect();
+    if !pairs.is_empty() {
+        let sum = |count: fn(&Pairs) -> u32| pairs.iter().map(count).map(u64::from).sum::<u64>();
+        let (covered, possible) = (sum(|pairs| pairs.covered), sum(|pairs| pairs.possible));
+        let _ = writeln!(text, "{covered} of {possible} pairs of operations of the two sides were compared");
     }
     for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {
         let mut reasons: Vec<(&str, usize)> = Vec::new();

@@ -71,6 +71,7 @@ impl Run {
             error: error.clone(),
             observed: recorded.observed.clone(),
             left_out: recorded.left_out.clone(),
+            pairs: recorded.pairs,
             log: log.clone(),
             calls: calls.clone(),
             kernel_log: kernel_log.clone(),
@@ -84,9 +85,20 @@ impl Run {
     /// Reverses [`Run::to_report`].
     pub(super) fn of_report(report: CaseReport) -> Self {
         let CaseReport {
-            outcome, reason, error, observed, left_out, log, calls, kernel_log, sensors, duration_us, ..
+            outcome,
+            reason,
+            error,
+            observed,
+            left_out,
+            pairs,
+            log,
+            calls,
+            kernel_log,
+            sensors,
+            duration_us,
+            ..
         } = report;
-        let recorded = Recorded { observed, left_out };
+        let recorded = Recorded { observed, left_out, pairs };
         Self {
             ended: Ended { error, log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
             took: Duration::from_micros(duration_us),

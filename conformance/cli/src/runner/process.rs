@@ -51,7 +51,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
     if let Err(stop) = &mut ran.verdict {
         stop.reason = cut(&stop.reason, MESSAGE / 16);
     }
-    let Recorded { observed, left_out } = &mut ran.recorded;
+    let Recorded { observed, left_out, .. } = &mut ran.recorded;
     let most = MESSAGE / 24 / (3 * observed.len() + left_out.len()).max(1);
     let observed = observed.iter_mut().flat_map(|Observation { call, raw, library }| [call, raw, library]);
     for text in observed.chain(left_out) {

@@ -258,6 +258,7 @@ fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<'_>, mut ru
         error: ended.error,
         observed: ended.recorded.observed,
         left_out: ended.recorded.left_out,
+        pairs: ended.recorded.pairs,
         log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
         calls: ended.calls.filter(|_| outcome.is_failure()),
         kernel_log,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gpu_interop::vulkan::TexelFormat;
+use gpu_interop::vulkan::{OwnedImage, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
 use super::Placement;
@@ -171,6 +171,12 @@ pub trait ExportedImage: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn clear(&self, color: [f32; 4]) -> Verdict;
+
+    /// Vulkan's image, for commands that a scenario records itself; `None` for other exporters. The importer owns it, in the
+    /// layout `GENERAL`.
+    fn vulkan(&self) -> Option<&OwnedImage> {
+        None
+    }
 }
 
 #[cfg(test)]

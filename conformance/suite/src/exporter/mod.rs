@@ -19,6 +19,7 @@ pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use semaphore::no_timelines;
 pub use semaphore::{Exchange, ExportedSemaphore, Point};
 pub(crate) use semaphore::{Unwrapping, Wrapper, is_met};
+pub(crate) use vulkan::operation;
 pub use vulkan::same_device as vulkan_device;
 
 use crate::backend_under_test::BackendUnderTest;
@@ -67,6 +68,7 @@ impl ExporterName {
 const NO_IMAGES: &str = "the suite has no images of this exporter";
 const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
 const NO_HEAPS: &str = "heaps are of Vulkan's memory only, not of this exporter's";
+const NO_COMMANDS: &str = "the suite draws and dispatches on Vulkan's queues only, not on this exporter's";
 const NO_FRAME_RINGS: &str = "frame rings are of Vulkan's queues only, not of this exporter's";
 const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
 const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
@@ -95,6 +97,8 @@ pub enum ExporterFeature {
     Heaps,
     /// Rings of frames in flight.
     FrameRings,
+    /// Draws, dispatches and other commands of its queues.
+    Commands,
     /// Memory that a reset of the device under test leaves.
     SurvivesReset,
 }
@@ -111,6 +115,7 @@ impl std::fmt::Display for ExporterFeature {
             Self::Vulkan => "Vulkan",
             Self::Heaps => "shared heaps",
             Self::FrameRings => "frame rings",
+            Self::Commands => "draws and dispatches",
             Self::SurvivesReset => "memory that survives a reset of the device",
         })
     }
@@ -142,6 +147,7 @@ impl ExporterName {
             (Self::Native, Need::SurvivesReset) => Some("a reset of the device ends this exporter's device, too"),
             (Self::Native | Self::D3d12, Need::Heaps) => Some(NO_HEAPS),
             (Self::Native | Self::D3d12, Need::FrameRings) => Some(NO_FRAME_RINGS),
+            (Self::Native | Self::D3d12, Need::Commands) => Some(NO_COMMANDS),
             _ => None,
         }
     }

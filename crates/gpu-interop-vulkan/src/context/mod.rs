@@ -51,6 +51,13 @@ pub struct HeadlessOptions {
     pub queue: QueueKind,
     /// `true` creates a transfer-only queue as well, if the device has one: [`HeadlessContext::copying`].
     pub copying: bool,
+    /// `true` creates a compute queue without graphics as well, if the device has one: [`HeadlessContext::computing`].
+    pub computing: bool,
+    /// `true` enables the features of the device, if it has them, that the application's own commands need to write shared
+    /// memory by draws and shaders: `vertexPipelineStoresAndAtomics`, `fragmentStoresAndAtomics`,
+    /// `shaderStorageImageExtendedFormats`, `occlusionQueryPrecise`, and `dynamicRendering` with
+    /// `VK_KHR_dynamic_rendering`.
+    pub drawing: bool,
     /// Timeout of the blocking methods; 60 s by default.
     pub timeout: Duration,
 }
@@ -58,7 +65,8 @@ pub struct HeadlessOptions {
 impl Default for HeadlessOptions {
     fn default() -> Self {
         let timeout = Duration::from_secs(60);
-        Self { validation: false, device: None, queue: QueueKind::General, copying: false, timeout }
+        let queue = QueueKind::General;
+        Self { validation: false, device: None, queue, copying: false, computing: false, drawing: false, timeout }
     }
 }
 
@@ -72,6 +80,10 @@ setters! {
         queue: QueueKind;
         /// Sets whether to create a transfer-only queue as well.
         copying: bool;
+        /// Sets whether to create a compute queue without graphics as well.
+        computing: bool;
+        /// Sets whether to enable features for draws and shaders.
+        drawing: bool;
         /// Sets the timeout of the blocking methods.
         timeout: Duration;
     }
@@ -92,10 +104,18 @@ struct Inner {
     log: Option<Arc<ValidationLog>>,
     queue_family: u32,
     queue: Mutex<vk::Queue>,
-    copying: Option<HeadlessContext>,
+    /// Contexts on the device's other queues.
+    beside: Beside,
     timeout: Duration,
     spare: Arc<Spare>,
     abandoned: Arc<Abandoned>,
+}
+
+/// Contexts on queues of the same device.
+#[derive(Default)]
+struct Beside {
+    copying: Option<HeadlessContext>,
+    computing: Option<HeadlessContext>,
 }
 
 impl HeadlessContext {
@@ -117,19 +137,22 @@ impl HeadlessContext {
         let (candidate, queue_family) = select::choose(&candidates, options.device.as_ref())?;
         let log = instance.log.clone();
         let copying = candidate.transfer_only.filter(|family| options.copying && *family != queue_family);
-        let owner = Arc::new(DeviceOwner::new(instance, candidate, [queue_family].into_iter().chain(copying))?);
-        // SAFETY: the device was made with one queue of each of the two families.
+        let computing = candidate.compute_only.filter(|family| options.computing && *family != queue_family);
+        let families = [queue_family].into_iter().chain(copying).chain(computing);
+        let owner = Arc::new(DeviceOwner::new(instance, candidate, families, options.drawing)?);
+        // SAFETY: the device was made with one queue of each of these families.
         let queue_of = |family| unsafe { owner.device.get_device_queue(family, 0) };
         let queue = queue_of(queue_family);
         // SAFETY: the three belong together, the instance is 1.1 or later, and the owner keeps both alive.
         let interop = unsafe {
             VulkanInterop::with_owner(&owner.instance.instance, candidate.physical_device, &owner.device, owner.clone())
         }?;
-        let copying = copying.map(|family| {
+        let on = |family| {
             let (interop, log) = (interop.clone(), log.clone());
-            Self::build(interop, log, family, queue_of(family), options.timeout, None)
-        });
-        Ok(Self::build(interop, log, queue_family, queue, options.timeout, copying))
+            Self::build(interop, log, family, queue_of(family), options.timeout, Beside::default())
+        };
+        let beside = Beside { copying: copying.map(on), computing: computing.map(on) };
+        Ok(Self::build(interop, log, queue_family, queue, options.timeout, beside))
     }
 
     /// A context on the same device's transfer-only queue, for work that does not need the graphics and compute engine
@@ -141,7 +164,15 @@ impl HeadlessContext {
     /// object's contents are undefined otherwise.
     #[must_use]
     pub fn copying(&self) -> Option<&Self> {
-        self.inner.copying.as_ref()
+        self.inner.beside.copying.as_ref()
+    }
+
+    /// A context on the same device's compute queue without graphics ([`QueueKind::ComputeOnly`]); `None` if the device has
+    /// no such queue or [`HeadlessOptions::computing`] was not set. What [`copying`](Self::copying) says of objects
+    /// that two contexts use applies here, too.
+    #[must_use]
+    pub fn computing(&self) -> Option<&Self> {
+        self.inner.beside.computing.as_ref()
     }
 
     /// Creates a context on a queue of the application's own device, for example for hand-overs on a transfer-only
@@ -157,7 +188,7 @@ impl HeadlessContext {
     ///   ([`VulkanInterop::with_owner`]).
     #[must_use]
     pub unsafe fn on_queue(interop: &VulkanInterop, queue_family: u32, queue: vk::Queue) -> Self {
-        Self::build(interop.clone(), None, queue_family, queue, HeadlessOptions::default().timeout, None)
+        Self::build(interop.clone(), None, queue_family, queue, HeadlessOptions::default().timeout, Beside::default())
     }
 
     fn build(
@@ -166,7 +197,7 @@ impl HeadlessContext {
         queue_family: u32,
         queue: vk::Queue,
         timeout: Duration,
-        copying: Option<Self>,
+        beside: Beside,
     ) -> Self {
         let abandoned: Arc<Abandoned> = Arc::default();
         interop.add_pending_work(&abandoned);
@@ -176,7 +207,7 @@ impl HeadlessContext {
             log,
             queue_family,
             queue: Mutex::new(queue),
-            copying,
+            beside,
             timeout,
             abandoned,
         };

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use ash::vk;
+use ash::{khr, vk};
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, ProcessMark, Result};
 
 use super::select::Candidate;
@@ -120,45 +120,81 @@ pub(super) struct DeviceOwner {
 
 impl DeviceOwner {
     /// Creates the device with the extensions of this crate that it supports, and timeline semaphores and buffer addresses
-    /// if it has them.
+    /// if it has them; with `drawing`, also with the features of [`HeadlessOptions::drawing`](super::HeadlessOptions).
     pub(super) fn new(
         instance: InstanceOwner,
         candidate: &Candidate,
         queue_families: impl IntoIterator<Item = u32>,
+        drawing: bool,
     ) -> Result<Self> {
         let physical_device = candidate.physical_device;
         let wanted =
             VulkanInterop::required_device_extensions().iter().chain(VulkanInterop::optional_device_extensions());
         // SAFETY: the physical device belongs to the live instance.
         let listed = |name: &&CStr| unsafe { has_extension(&instance.instance, physical_device, name) };
-        let extensions: Vec<_> = wanted.copied().filter(listed).map(CStr::as_ptr).collect();
+        let mut extensions: Vec<_> = wanted.copied().filter(listed).map(CStr::as_ptr).collect();
 
         let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
         let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
-        let knows_timelines = instance.version.min(candidate.api_version) >= vk::API_VERSION_1_2;
-        if knows_timelines {
+        let mut rendering = vk::PhysicalDeviceDynamicRenderingFeatures::default();
+        let mut core = vk::PhysicalDeviceFeatures::default();
+        let is_1_2 = instance.version.min(candidate.api_version) >= vk::API_VERSION_1_2;
+        // The extension's own requirements are part of Vulkan 1.2.
+        let dynamic = drawing && is_1_2 && listed(&khr::dynamic_rendering::NAME);
+        if is_1_2 {
             let mut features =
                 vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline).push_next(&mut addresses);
-            // SAFETY: instance and device are 1.2 or later, which have the function and the structure.
+            if dynamic {
+                features = features.push_next(&mut rendering);
+            }
+            // SAFETY: instance and device are 1.2 or later, which have the function and the structures, and the device has
+            // the extension of the third.
             unsafe { instance.instance.get_physical_device_features2(physical_device, &mut features) };
+        }
+        if drawing {
+            // SAFETY: the physical device belongs to the live instance.
+            core = features_for_drawing(unsafe { instance.instance.get_physical_device_features(physical_device) });
+        }
+        if dynamic {
+            extensions.push(khr::dynamic_rendering::NAME.as_ptr());
         }
 
         let priorities = [1.0];
         let queue =
             |family| vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities);
         let queues: Vec<_> = queue_families.into_iter().map(queue).collect();
-        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
+        let mut info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&extensions)
+            .enabled_features(&core);
         // Buffers of the usage `SHADER_DEVICE_ADDRESS` need the feature.
         let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default()
             .buffer_device_address(addresses.buffer_device_address == vk::TRUE);
-        if knows_timelines {
+        if is_1_2 {
             info = info.push_next(&mut timeline).push_next(&mut addresses);
+        }
+        // Without the chain of the query.
+        let mut rendering = vk::PhysicalDeviceDynamicRenderingFeatures::default()
+            .dynamic_rendering(rendering.dynamic_rendering == vk::TRUE);
+        if dynamic {
+            info = info.push_next(&mut rendering);
         }
         // SAFETY: family, extensions and features are the device's own; everything lives to the end of the call.
         let device = unsafe { instance.instance.create_device(physical_device, &info, None) }
             .checked("vkCreateDevice")
             .map_err(|error| error.with_device(&candidate.identity))?;
         Ok(Self { device, instance })
+    }
+}
+
+/// The features of [`HeadlessOptions::drawing`](super::HeadlessOptions) that a device has.
+fn features_for_drawing(has: vk::PhysicalDeviceFeatures) -> vk::PhysicalDeviceFeatures {
+    vk::PhysicalDeviceFeatures {
+        vertex_pipeline_stores_and_atomics: has.vertex_pipeline_stores_and_atomics,
+        fragment_stores_and_atomics: has.fragment_stores_and_atomics,
+        shader_storage_image_extended_formats: has.shader_storage_image_extended_formats,
+        occlusion_query_precise: has.occlusion_query_precise,
+        ..vk::PhysicalDeviceFeatures::default()
     }
 }
 

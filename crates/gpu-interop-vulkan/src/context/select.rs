@@ -27,6 +27,8 @@ pub(super) struct Candidate {
     pub(super) queue_family: Result<u32, String>,
     /// The transfer-only queue family, if any.
     pub(super) transfer_only: Option<u32>,
+    /// The family of compute queues without graphics, if any.
+    pub(super) compute_only: Option<u32>,
     rank: u8,
 }
 
@@ -76,7 +78,9 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
     };
     let rank = rank(properties.device_type);
     let transfer_only = QueueKind::TransferOnly.find_family(&families);
-    Candidate { physical_device, api_version: properties.api_version, identity, queue_family, transfer_only, rank }
+    let compute_only = QueueKind::ComputeOnly.find_family(&families);
+    let api_version = properties.api_version;
+    Candidate { physical_device, api_version, identity, queue_family, transfer_only, compute_only, rank }
 }
 
 /// Lower is better.
@@ -127,8 +131,8 @@ mod tests {
     fn device(byte: u8, rank: u8, queue_family: Result<u32, String>) -> Candidate {
         let identity = DeviceIdentity::default().with_uuid(Uuid::from_bytes([byte; 16]));
         let physical_device = vk::PhysicalDevice::null();
-        let (api_version, transfer_only) = (vk::API_VERSION_1_1, None);
-        Candidate { physical_device, api_version, identity, queue_family, transfer_only, rank }
+        let (api_version, transfer_only, compute_only) = (vk::API_VERSION_1_1, None, None);
+        Candidate { physical_device, api_version, identity, queue_family, transfer_only, compute_only, rank }
     }
 
     #[test]

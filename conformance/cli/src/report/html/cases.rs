@@ -107,6 +107,7 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.log.is_none()
         && case.observed.is_empty()
         && case.left_out.is_empty()
+        && case.pairs.is_none()
         && case.calls.is_none()
         && case.kernel_log.is_empty()
         && case.sensors.is_none()
@@ -132,6 +133,9 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                     (words(case.outcome))
                     @if let Some(reason) = &case.reason { ": " (reason) }
                 }
+                @if let Some(pairs) = case.pairs {
+                    p { (pairs.covered) " of " (pairs.possible) " pairs of operations of the two sides" }
+                }
                 @if !case.left_out.is_empty() {
                     p { "Left out:" }
                     ul { @for what in &case.left_out { li { (what) } } }
@@ -154,6 +158,7 @@ fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
     said(a) == said(b)
         && a.observed == b.observed
         && a.left_out == b.left_out
+        && a.pairs == b.pairs
         && a.calls == b.calls
         && a.attempts == b.attempts
         && a.kernel_log == b.kernel_log

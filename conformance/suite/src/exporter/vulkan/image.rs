@@ -99,6 +99,10 @@ impl VulkanImage {
 }
 
 impl ExportedImage for VulkanImage {
+    fn vulkan(&self) -> Option<&OwnedImage> {
+        Some(self.image())
+    }
+
     fn spec(&self) -> &ImageSpec {
         &self.spec
     }
@@ -210,10 +214,13 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
         Tiling::Optimal => vk::ImageTiling::OPTIMAL,
         Tiling::Linear => vk::ImageTiling::LINEAR,
     };
-    Ok(vulkan::ImageSpec::new(view, extent, vulkan_format(spec.format)?, usage)
+    let image = vulkan::ImageSpec::new(view, extent, vulkan_format(spec.format)?, usage)
         .layers(spec.layers())
         .levels(spec.levels)
-        .tiling(tiling))
+        .tiling(tiling);
+    // Slices of a volume are drawn to one by one.
+    let is_drawn_volume = view == View::TYPE_3D && usage.contains(vk::ImageUsageFlags::COLOR_ATTACHMENT);
+    Ok(if is_drawn_volume { image.flags(vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE) } else { image })
 }
 
 fn vulkan_format(format: TexelFormat) -> Verdict<vk::Format> {

@@ -55,6 +55,8 @@ impl VulkanExporter {
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = HeadlessOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
+        // Other queues and features are for operations that the scenarios record themselves.
+        let options = options.computing(true).drawing(true);
         let queue = match system::set_variable(QUEUE_VARIABLE) {
             Some(kind) if kind == "compute" => QueueKind::ComputeOnly,
             Some(other) => {
@@ -295,7 +297,7 @@ fn binary_timeline(interop: &VulkanInterop) -> Verdict<Arc<dyn ExporterTimeline>
 }
 
 /// A value of a timeline for a submission.
-pub(super) fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
+pub(crate) fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
     let timeline: &dyn Any = &**point.timeline;
     let exportable = timeline.downcast_ref().map(ExportableSemaphore::semaphore);
     let semaphore = exportable.or_else(|| timeline.downcast_ref());
