@@ -139,6 +139,9 @@ impl VulkanInterop {
         const OPERATION: &str = "VulkanInterop::image_features";
         self.check_process(OPERATION)?;
         image.check_defined(OPERATION, self, modifier.is_some())?;
+        if modifier.is_none() && !image.is_planar() {
+            self.check_format_features(OPERATION, image)?;
+        }
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
         let mut modifier_info = vk::PhysicalDeviceImageDrmFormatModifierInfoEXT::default()
@@ -171,6 +174,34 @@ impl VulkanInterop {
         })?;
         let limits = properties.image_format_properties;
         Ok((memory_features(&external.external_memory_properties), limits))
+    }
+
+    /// Rejects usages that the device lacks for images of this format and tiling. NVIDIA's driver reports images of linear
+    /// tiling as possible for `COLOR_ATTACHMENT`, which no format has there; draws to two of them hung a GPU.
+    fn check_format_features(&self, operation: &'static str, image: &ImageQuery) -> Result<()> {
+        use vk::{FormatFeatureFlags as Feature, ImageUsageFlags as Usage};
+        // SAFETY: the physical device belongs to the live instance, and the format is defined.
+        let properties =
+            unsafe { self.instance().get_physical_device_format_properties(self.physical_device(), image.format) };
+        let has = match image.tiling {
+            vk::ImageTiling::LINEAR => properties.linear_tiling_features,
+            _ => properties.optimal_tiling_features,
+        };
+        let needs = [
+            (Usage::SAMPLED, Feature::SAMPLED_IMAGE),
+            (Usage::STORAGE, Feature::STORAGE_IMAGE),
+            (Usage::COLOR_ATTACHMENT, Feature::COLOR_ATTACHMENT),
+        ];
+        let missing =
+            needs.into_iter().find(|(usage, feature)| image.usage.contains(*usage) && !has.contains(*feature));
+        let Some((usage, _)) = missing else { return Ok(()) };
+        let message = "the device has no images of this format and tiling for a usage of the image; omit the usage, or choose \
+                       another format or tiling";
+        Err(Error::unsupported(operation, message)
+            .with_device(self.identity())
+            .with_context("usage", format_args!("{usage:?}"))
+            .with_context("format", format_args!("{:?}", image.format))
+            .with_context("tiling", format_args!("{:?}", image.tiling)))
     }
 
     /// Queries the device's support for semaphores shared as `kind`. Calls

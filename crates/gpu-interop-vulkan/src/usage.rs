@@ -62,7 +62,7 @@ impl ImageQuery {
             .with_context("format", format_args!("{:?}", self.format)))
     }
 
-    fn is_planar(&self) -> bool {
+    pub(crate) fn is_planar(&self) -> bool {
         VideoFormat::from_vulkan_number(self.format.as_raw()).is_some()
     }
 

@@ -7,6 +7,8 @@
 mod buffer;
 mod gpu;
 mod image;
+#[cfg(test)]
+mod planted;
 mod shaders;
 mod side;
 
@@ -29,7 +31,7 @@ use crate::exporter::{ImageSpec, Tiling, operation};
 use crate::image::plain_format;
 use crate::need::need;
 use crate::outcome::{Stop, StopKind, Verdict, WAIT_TIMEOUT};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, compressible};
 use crate::scenario::scenarios;
 use buffer::{BufferOperation, BufferWork};
 use gpu::Gpu;
@@ -114,7 +116,8 @@ impl Sync {
                     TimelineStrategy::HostBridge
                 };
                 let exporter = context.exporter()?.timeline(0)?;
-                let timeline = Timeline::with_strategy(context.device(), exporter.clone(), strategy)?;
+                let timeline =
+                    Timeline::with_strategy(context.device(), exporter.clone(), strategy).map_err(Stop::attempted)?;
                 Self::Timeline(exporter, timeline, 0)
             }
             Order::Binary => {
@@ -131,6 +134,10 @@ impl Sync {
 
     /// After the device's work and before that of the exporter.
     fn device_is_done(&self, stream: &Stream) -> Verdict {
+        #[cfg(test)]
+        if planted::Error::ExporterDoesNotWait.is_planted() {
+            return Ok(());
+        }
         Ok(match self {
             Self::Host => stream.synchronize_timeout(WAIT_TIMEOUT)?,
             Self::Timeline(_, timeline, value) => stream.signal_timeline(timeline, value + 1)?,
@@ -160,6 +167,10 @@ impl Sync {
 
     /// After the exporter's submission and before the device's next work.
     fn exporter_is_done(&mut self, stream: &Stream, finish: impl FnOnce() -> Verdict) -> Verdict {
+        #[cfg(test)]
+        if planted::Error::DeviceDoesNotWait.is_planted() {
+            return Ok(());
+        }
         match self {
             Self::Host => finish(),
             Self::Timeline(_, timeline, value) => {
@@ -252,6 +263,7 @@ fn images() -> Verdict<Vec<ImageSpec>> {
         of(S::D3 { width: 17, height: 13, depth: 5 }, T::Float32, 4)?,
         of(S::D2 { width: 1, height: 1 }, T::Unorm8, 4)?,
         of(S::D2 { width: 4096, height: 3 }, T::Unorm8, 4)?,
+        of(S::D2 { width: 1024, height: 512 }, T::Unorm8, 4)?,
         linear(of(flat, T::Uint32, 1)?),
         linear(of(flat, T::Float32, 4)?),
     ])
@@ -292,9 +304,34 @@ fn other_formats() -> Verdict<Vec<ImageSpec>> {
     all.chain([Ok(bgra)]).collect()
 }
 
+/// What the contents of an image or a buffer are made of.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    /// Arbitrary bytes.
+    Pattern(Pattern),
+    /// Bytes that a GPU compresses, so that it matters who decompresses them.
+    Compressible(u8),
+}
+
+impl Content {
+    fn bytes(self, level: u32, length: usize) -> Vec<u8> {
+        match self {
+            Self::Pattern(pattern) => pattern.level(level).bytes(0, length),
+            Self::Compressible(round) => compressible(round, length),
+        }
+    }
+
+    fn pattern(self) -> Verdict<Pattern> {
+        match self {
+            Self::Pattern(pattern) => Ok(pattern),
+            Self::Compressible(_) => Err(Stop::failed("kernels know patterns only".into())),
+        }
+    }
+}
+
 /// Texels that every way of writing keeps: no NaN, no infinity or denormal, and one code for -1.
-fn texels(spec: &ImageSpec, pattern: Pattern, level: u32) -> Verdict<Vec<u8>> {
-    let mut data = pattern.level(level).bytes(0, usize::try_from(spec.level_size(level))?);
+fn texels(spec: &ImageSpec, content: Content, level: u32) -> Verdict<Vec<u8>> {
+    let mut data = content.bytes(level, usize::try_from(spec.level_size(level))?);
     let channel = spec.format.array.channel();
     crate::image::make_finite(channel, &mut data)?;
     match channel {
@@ -354,8 +391,8 @@ fn images_in(context: &Context, name: &str, ordered: &[Order], pairs: &mut Pairs
             side => side?,
         };
         for (name, queue) in queues {
-            // The first two are an array and rows of one format.
-            let orders = if index < 2 { ordered } else { ordered.get(..1).unwrap_or_default() };
+            // The first two are an array and rows of one format. The others differ in what the host can order, too.
+            let orders = ordered.iter().filter(|order| index < 2 || **order == Order::Host);
             for order in orders {
                 let ways = side.ways(operation.kind);
                 let what = || format!("{spec}, {name}, {order:?}");
@@ -368,7 +405,7 @@ fn images_in(context: &Context, name: &str, ordered: &[Order], pairs: &mut Pairs
     Ok(())
 }
 
-/// Two rounds on one image. `ways` are those in which the device reads what the operation writes, or writes what it reads.
+/// Several rounds on one image. `ways` are those in which the device reads what the operation writes, or writes what it reads.
 fn on_image(
     context: &Context,
     (vulkan, queue): (&HeadlessContext, &HeadlessContext),
@@ -382,12 +419,20 @@ fn on_image(
     let spec = side.spec();
     let image = side.image()?;
     let mut pattern = context.pattern();
-    let rounds: Vec<Access> = if operation.kind == Kind::Reads { ways.repeat(2) } else { vec![Access::Copy; 2] };
-    for way in rounds {
-        let (before, data) = (pattern, pattern.other());
-        pattern = data.other();
+    let mut rounds = vec![(Access::Copy, true), (Access::Copy, false)];
+    if operation.kind == Kind::Reads {
+        rounds.extend(ways.iter().filter(|way| **way != Access::Copy).map(|way| (*way, false)));
+    }
+    rounds.extend([(Access::Copy, true), (Access::Copy, false)]);
+    for (round, (way, is_compressible)) in (0..).zip(rounds) {
+        let (before, data) = if is_compressible {
+            (Content::Compressible(2 * round), Content::Compressible(2 * round + 3))
+        } else {
+            (Content::Pattern(pattern), Content::Pattern(pattern.other()))
+        };
+        pattern = pattern.other().other();
         let contents =
-            |pattern| (0..spec.levels).map(|level| texels(spec, pattern, level)).collect::<Verdict<Vec<_>>>();
+            |content| (0..spec.levels).map(|level| texels(spec, content, level)).collect::<Verdict<Vec<_>>>();
         let (written, drawn) = (contents(before)?, contents(data)?);
         side.write(&stream, way, before, &written)?;
         sync.device_is_done(&stream)?;
@@ -425,16 +470,20 @@ fn on_image(
         })?;
         sync.exporter_is_done(&stream, || gpu.finish(&submission))?;
         let readers = if operation.kind == Kind::Reads { &[Access::Copy] } else { ways };
-        for way in readers {
-            side.verify(&stream, *way, data, &after)?;
-        }
+        let verified = readers.iter().try_for_each(|way| side.verify(&stream, *way, data, &after));
+        // The objects stay until the commands have completed, also after a failure.
         gpu.finish(&submission)?;
+        verified?;
         checks.into_iter().try_for_each(|check| check())?;
     }
     Ok(())
 }
 
 fn acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks: &Masks) -> Verdict {
+    #[cfg(test)]
+    if planted::instead_of_acquire(gpu, commands, image.as_raw(), masks) {
+        return Ok(());
+    }
     // SAFETY: the commands are of this device, recording, outside a render pass, and complete before the image is dropped;
     // they are submitted to a queue of the family that the transfer names. The other side owns the image: it was released to
     // it in `GENERAL`, when it was created or by the last operation, and the other side's work has completed or is waited
@@ -443,6 +492,10 @@ fn acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks
 }
 
 fn release(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks: &Masks) -> Verdict {
+    #[cfg(test)]
+    if planted::instead_of_release(gpu, commands, image.as_raw(), masks) {
+        return Ok(());
+    }
     // SAFETY: as in `acquire`; this family owns the image since then, and the operation left it in its layout.
     Ok(unsafe { image.record_release(commands, masks.transfer(gpu.context), masks.layout) }?)
 }
@@ -489,8 +542,8 @@ fn on_buffer(
     let mut pattern = context.pattern();
     let rounds: Vec<Access> = if operation.kind == Kind::Reads { ways.repeat(2) } else { vec![Access::Copy; 2] };
     for way in rounds {
-        let (before, data) = (pattern, pattern.other());
-        pattern = data.other();
+        let (before, data) = (Content::Pattern(pattern), Content::Pattern(pattern.other()));
+        pattern = pattern.other().other();
         let written = match operation.before {
             Some(words) => words().into_iter().flat_map(u32::to_le_bytes).collect(),
             None => before.bytes(0, buffer::SIZE),
@@ -516,10 +569,10 @@ fn on_buffer(
         })?;
         sync.exporter_is_done(&stream, || gpu.finish(&submission))?;
         let readers = if operation.kind == Kind::Reads { &[Access::Copy] } else { ways };
-        for way in readers {
-            side.verify(&stream, *way, data, &after)?;
-        }
+        let verified = readers.iter().try_for_each(|way| side.verify(&stream, *way, data, &after));
+        // The objects stay until the commands have completed, also after a failure.
         gpu.finish(&submission)?;
+        verified?;
         check.map_or(Ok(()), |check| check())?;
     }
     Ok(())

@@ -1,19 +1,24 @@
 //! The device's side of an operation's object: its ways of writing and reading.
 
+use std::time::Duration;
+
 use gpu_interop::vulkan::OwnedImage;
 use gpu_interop::{
-    ArrayShape, ArrayUsage, KernelArg, LaunchConfig, MappedBuffer, Module, ReadMode, Stream, TextureDesc,
+    ArrayShape, ArrayUsage, Feature, KernelArg, LaunchConfig, MappedBuffer, Module, ReadMode, Stream, TextureDesc,
 };
 use gpu_interop_kernels::{FILL_PATTERN, VERIFY_PATTERN};
 
+use super::Content;
 use super::image::Kind;
 use super::shaders::Channels;
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec, Tiling};
 use crate::image::{ImageKernels, SharedImage, compare};
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::Pattern;
 use crate::{ensure, ensure_eq};
+
+/// How long the work of a kernel is delayed.
+const LATE: Duration = Duration::from_millis(2);
 
 /// A way in which the device reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +104,14 @@ impl<'a> Side<'a> {
         ways
     }
 
-    /// Writes every level. `pattern` is that of the texels, if they are its bytes.
-    pub(super) fn write(&self, stream: &Stream, way: Access, pattern: Pattern, levels: &[Vec<u8>]) -> Verdict {
+    /// Writes every level. `content` is what the texels are made of.
+    pub(super) fn write(&self, stream: &Stream, way: Access, content: Content, levels: &[Vec<u8>]) -> Verdict {
         for (level, texels) in (0..).zip(levels) {
             match (&self.mapped, way, &self.kernels) {
                 (Mapped::Array(image), Access::Copy, _) => stream.write_array(image.array.level(level)?, texels)?,
-                (Mapped::Array(image), Access::Surface, Some(kernels)) => kernels.fill(image, level, pattern)?,
+                (Mapped::Array(image), Access::Surface, Some(kernels)) => {
+                    kernels.fill(image, level, content.pattern()?)?
+                }
                 (Mapped::Rows(exported, mapped), Access::Copy, _) => {
                     let size = usize::try_from(exported.spec().row_size(level))?;
                     for (place, at, _) in exported.rows()?.into_iter().filter(|row| row.2 == level) {
@@ -119,14 +126,17 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Checks every texel. `pattern` is that of the texels, if they are its bytes.
-    pub(super) fn verify(&self, stream: &Stream, way: Access, pattern: Pattern, levels: &[Vec<u8>]) -> Verdict {
+    /// Checks every texel. `content` is what the texels are made of.
+    pub(super) fn verify(&self, stream: &Stream, way: Access, content: Content, levels: &[Vec<u8>]) -> Verdict {
         let spec = self.spec();
         for (level, texels) in (0..).zip(levels) {
             let what = format!("the device's {way:?} of level {level}");
             match (&self.mapped, way, &self.kernels) {
                 (Mapped::Array(image), Access::Copy, _) => compare(&image.device_reads(stream, level)?, texels, &what)?,
+                // Kernels with surfaces know patterns only.
+                (Mapped::Array(_), Access::Surface, Some(_)) if matches!(content, Content::Compressible(_)) => {}
                 (Mapped::Array(image), Access::Surface, Some(kernels)) => {
+                    let pattern = content.pattern()?;
                     stream.synchronize()?;
                     ensure_eq!(kernels.mismatches(image, level, pattern)?, 0, "texels that differ: {what}");
                 }
@@ -186,16 +196,20 @@ impl<'a> BufferSide<'a> {
         self.mapped.size() / 4
     }
 
-    pub(super) fn write(&self, stream: &Stream, way: Access, pattern: Pattern, bytes: &[u8]) -> Verdict {
+    pub(super) fn write(&self, stream: &Stream, way: Access, content: Content, bytes: &[u8]) -> Verdict {
         match (way, &self.kernels) {
             (Access::Copy, _) => Ok(stream.write(&self.mapped, bytes)?),
             (Access::Pointer, Some((module, _))) => {
                 let args = [
                     KernelArg::Ptr(self.mapped.as_raw()),
                     KernelArg::U64(self.count()),
-                    KernelArg::U32(pattern.seed()),
+                    KernelArg::U32(content.pattern()?.seed()),
                 ];
                 let kernel = module.kernel(FILL_PATTERN.name)?;
+                if self.context.has(Feature::HostFunctions) {
+                    // Late, so that an exporter that does not wait is noticed.
+                    stream.launch_host_function(|| std::thread::sleep(LATE))?;
+                }
                 // SAFETY: the arguments are those of `fill_pattern`, and the buffer outlives the synchronisation that
                 // follows each round.
                 unsafe { stream.launch(&kernel, &LaunchConfig::linear(self.count()), &args) }?;
@@ -205,7 +219,7 @@ impl<'a> BufferSide<'a> {
         }
     }
 
-    pub(super) fn verify(&self, stream: &Stream, way: Access, pattern: Pattern, bytes: &[u8]) -> Verdict {
+    pub(super) fn verify(&self, stream: &Stream, way: Access, content: Content, bytes: &[u8]) -> Verdict {
         match (way, &self.kernels) {
             (Access::Copy, _) => {
                 compare(&self.context.read(stream, &self.mapped)?, bytes, "the device's copy of the buffer")
@@ -216,7 +230,7 @@ impl<'a> BufferSide<'a> {
                 let args = [
                     KernelArg::Ptr(self.mapped.as_raw()),
                     KernelArg::U64(self.count()),
-                    KernelArg::U32(pattern.seed()),
+                    KernelArg::U32(content.pattern()?.seed()),
                     KernelArg::Ptr(counter.as_raw()),
                 ];
                 let kernel = module.kernel(VERIFY_PATTERN.name)?;

@@ -1,0 +1,209 @@
+//! Deliberate errors in the exporter's barriers and waits: each must be found by an operation's data, or by the validation
+//! layer.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use gpu_interop::vulkan::ash::vk;
+
+use super::gpu::Gpu;
+use super::{Masks, buffers_in, images_in};
+use crate::backend_under_test::BackendUnderTest;
+use crate::context::Context;
+use crate::exporter::ExporterName;
+use crate::outcome::{StopKind, Verdict};
+use crate::render::{Order, Pairs};
+
+/// An error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Error {
+    NoAcquire,
+    NoRelease,
+    /// The acquire discards the contents.
+    AcquiresUndefined,
+    /// The release discards the contents.
+    ReleasesUndefined,
+    /// The acquire names a layout in which the other side does not leave the image.
+    WrongOldLayout,
+    /// The release leaves the image in the operation's layout.
+    NotGeneral,
+    /// The operation's writes are not made available.
+    NoAccess,
+    /// The release waits for no stage.
+    WrongStage,
+    /// The acquire makes the other side's writes visible to nothing.
+    WrongDestination,
+    /// No change of the owner.
+    NoFamilies,
+    /// A family that has no queue.
+    WrongFamily,
+    DeviceDoesNotWait,
+    ExporterDoesNotWait,
+}
+
+impl Error {
+    const ALL: [Self; 13] = [
+        Self::NoAcquire,
+        Self::NoRelease,
+        Self::AcquiresUndefined,
+        Self::ReleasesUndefined,
+        Self::WrongOldLayout,
+        Self::NotGeneral,
+        Self::NoAccess,
+        Self::WrongStage,
+        Self::WrongDestination,
+        Self::NoFamilies,
+        Self::WrongFamily,
+        Self::DeviceDoesNotWait,
+        Self::ExporterDoesNotWait,
+    ];
+
+    pub(super) fn is_planted(self) -> bool {
+        PLANTED.get() == Some(self)
+    }
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Error>> = const { Cell::new(None) };
+}
+
+/// A barrier on a whole image: families, layouts, stages, accesses, each before and after.
+struct Barrier {
+    families: [u32; 2],
+    layouts: [vk::ImageLayout; 2],
+    stages: [vk::PipelineStageFlags; 2],
+    access: [vk::AccessFlags; 2],
+}
+
+impl Barrier {
+    fn record(&self, gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image) {
+        let range = vk::ImageSubresourceRange::default()
+            .aspect_mask(vk::ImageAspectFlags::COLOR)
+            .level_count(vk::REMAINING_MIP_LEVELS)
+            .layer_count(vk::REMAINING_ARRAY_LAYERS);
+        let barrier = vk::ImageMemoryBarrier::default()
+            .image(image)
+            .subresource_range(range)
+            .old_layout(self.layouts[0])
+            .new_layout(self.layouts[1])
+            .src_queue_family_index(self.families[0])
+            .dst_queue_family_index(self.families[1])
+            .src_access_mask(self.access[0])
+            .dst_access_mask(self.access[1]);
+        let flags = vk::DependencyFlags::empty();
+        // SAFETY: recording, outside a render pass; the image is live and of this device. The barrier is wrong on purpose: it
+        // may leave undefined texels, not more.
+        unsafe {
+            gpu.device().cmd_pipeline_barrier(commands, self.stages[0], self.stages[1], flags, &[], &[], &[barrier]);
+        }
+    }
+}
+
+/// Records a wrong acquire, or nothing, and returns `true` if one is planted.
+pub(super) fn instead_of_acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image, masks: &Masks) -> bool {
+    let mut barrier = Barrier {
+        families: [vk::QUEUE_FAMILY_EXTERNAL, gpu.context.queue_family()],
+        layouts: [vk::ImageLayout::GENERAL, masks.layout],
+        stages: [vk::PipelineStageFlags::ALL_COMMANDS, masks.stages],
+        access: [vk::AccessFlags::empty(), masks.access],
+    };
+    match PLANTED.get() {
+        Some(Error::NoAcquire) => return true,
+        Some(Error::AcquiresUndefined) => barrier.layouts[0] = vk::ImageLayout::UNDEFINED,
+        Some(Error::WrongOldLayout) => barrier.layouts[0] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
+        Some(Error::WrongDestination) => {
+            barrier.stages[1] = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+            barrier.access[1] = vk::AccessFlags::empty();
+        }
+        Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
+        Some(Error::WrongFamily) => barrier.families[1] = 77,
+        _ => return false,
+    }
+    barrier.record(gpu, commands, image);
+    true
+}
+
+/// As [`instead_of_acquire`], for the release.
+pub(super) fn instead_of_release(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image, masks: &Masks) -> bool {
+    let mut barrier = Barrier {
+        families: [gpu.context.queue_family(), vk::QUEUE_FAMILY_EXTERNAL],
+        layouts: [masks.layout, vk::ImageLayout::GENERAL],
+        stages: [masks.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
+        access: [masks.access, vk::AccessFlags::empty()],
+    };
+    match PLANTED.get() {
+        Some(Error::NoRelease) => return true,
+        Some(Error::ReleasesUndefined) => barrier.layouts[0] = vk::ImageLayout::UNDEFINED,
+        Some(Error::NotGeneral) => barrier.layouts[1] = masks.layout,
+        Some(Error::NoAccess) => barrier.access[0] = vk::AccessFlags::empty(),
+        Some(Error::WrongStage) => {
+            barrier.stages[0] = vk::PipelineStageFlags::TOP_OF_PIPE;
+            barrier.access[0] = vk::AccessFlags::empty();
+        }
+        Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
+        Some(Error::WrongFamily) => barrier.families[0] = 77,
+        _ => return false,
+    }
+    barrier.record(gpu, commands, image);
+    true
+}
+
+/// How an error was found: by the data, by validation; `None` if it was not.
+fn found(backend: &Arc<BackendUnderTest>, error: Option<Error>) -> Verdict<[Option<String>; 2]> {
+    // A new device each time: the state of images after an error is unknown.
+    let context = Context::open(backend.clone(), Some(ExporterName::Vulkan), 5)?;
+    let complaints = context.complaints();
+    let mut wrong = None;
+    PLANTED.set(error);
+    let mut pairs = Pairs::new(&context);
+    for name in ["draw", "draw_part", "fetch", "store"] {
+        let outcome = images_in(&context, name, &[Order::Host], &mut pairs);
+        wrong =
+            wrong.or(outcome.err().filter(|stop| stop.kind == StopKind::Failed).map(|stop| format!("{name}: {stop}")));
+    }
+    for name in ["store_words", "read_storage"] {
+        let outcome = buffers_in(&context, name, &[Order::Host], &mut pairs);
+        wrong =
+            wrong.or(outcome.err().filter(|stop| stop.kind == StopKind::Failed).map(|stop| format!("{name}: {stop}")));
+    }
+    PLANTED.set(None);
+    drop(pairs);
+    drop(context);
+    Ok([wrong, complaints().into_iter().next()])
+}
+
+fn report(backend: BackendUnderTest) -> Vec<(Error, [Option<String>; 2])> {
+    let backend = Arc::new(backend);
+    let short = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| text.chars().take(230).collect());
+    match found(&backend, None) {
+        Ok(clean) => assert_eq!(clean, [None, None], "without an error"),
+        Err(stop) if stop.is_failure() => panic!("{stop}"),
+        Err(stop) => {
+            eprintln!("not run: {stop}");
+            return Vec::new();
+        }
+    }
+    let mut table = Vec::new();
+    for error in Error::ALL {
+        let [data, validation] = found(&backend, Some(error)).unwrap_or_else(|stop| panic!("{error:?}: {stop}"));
+        println!("{error:?}\n    data: {}\n    validation: {}", short(&data), short(&validation));
+        table.push((error, [data, validation]));
+    }
+    table
+}
+
+/// On the CPU nothing is reordered, so that most are found by validation only.
+#[test]
+fn errors_of_barriers_are_found_on_a_cpu() {
+    let table = report(BackendUnderTest::host());
+    let found = table.iter().filter(|(_, found)| found.iter().any(Option::is_some)).count();
+    assert!(table.is_empty() || found >= 5, "{found} of {}", table.len());
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU with Vulkan, and the validation layer"]
+fn errors_of_barriers_are_found_on_a_gpu() {
+    let table = report(BackendUnderTest::cuda());
+    let found = table.iter().filter(|(_, found)| found.iter().any(Option::is_some)).count();
+    assert!(found >= 8, "{found} of {}", table.len());
+}
