@@ -14,10 +14,11 @@ use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 11] = [
+pub(crate) const TESTS: [(&str, Test); 12] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
+    ("dispatch_base", dispatch_base),
     ("graphics_queue", graphics_queue),
     ("timelines", timelines),
     ("second_process", second_process),
@@ -143,6 +144,26 @@ fn compute() -> Result<()> {
         at if at < 320 => step(at, step(at, pattern(at))),
         at if at < ITEMS => step(at, pattern(at)),
         at => pattern(at),
+    })
+}
+
+/// A launch whose first group is not the first one of the program.
+fn dispatch_base() -> Result<()> {
+    const ITEMS: usize = 4 * 4096;
+    let gpu = Gpu::new(false)?;
+    let data = gpu.buffer(ITEMS, None)?;
+    data.write((0..ITEMS).map(pattern));
+    let program = Program::new(&gpu, &data)?;
+    gpu.execute(|device, commands| {
+        program.bind(device, commands);
+        // SAFETY: the program and its buffer are live, and the launch is within the buffer.
+        unsafe { device.cmd_dispatch_base(commands, 3, 1, 2, 4, 2, 1) };
+    })?;
+    same("a launch from group (3, 1, 2) on", &data.words(), |at| {
+        let (x, y, z) = (at % 1024, at / 1024 % 4, at / 4096);
+        let within = (3 * 64..7 * 64).contains(&x) && (1..3).contains(&y) && z == 2;
+        let step = || pattern(at).wrapping_mul(3).wrapping_add(u32::try_from(at).unwrap_or(0));
+        if within { step() } else { pattern(at) }
     })
 }
 
