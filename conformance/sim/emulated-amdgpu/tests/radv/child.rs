@@ -7,6 +7,7 @@ use std::time::Duration;
 use ash::vk;
 
 use crate::CHILD;
+use crate::modifiers;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
@@ -14,7 +15,7 @@ use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 12] = [
+pub(crate) const TESTS: [(&str, Test); 14] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -22,10 +23,12 @@ pub(crate) const TESTS: [(&str, Test); 12] = [
     ("graphics_queue", graphics_queue),
     ("timelines", timelines),
     ("second_process", second_process),
+    ("modifiers", modifiers::modifiers),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
     ("hip_cycles", || hip_cycles(CYCLES)),
+    ("hip_modifiers", modifiers::with_hip),
     ("hip_two_gpus", hip_two_gpus),
 ];
 
@@ -36,6 +39,7 @@ const CYCLES: u32 = 100;
 pub(crate) fn run(arguments: &[String]) {
     let result = match arguments {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
+        [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }
@@ -52,7 +56,7 @@ pub(crate) fn run(arguments: &[String]) {
 }
 
 /// Fails unless both are equal.
-fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
+pub(crate) fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
     match found.iter().enumerate().find(|(at, word)| **word != expected(*at)) {
         None => Ok(()),
         Some((at, word)) => Err(format!("{what}: word {at} is {word:#x}, not {:#x}", expected(at))),
@@ -283,7 +287,7 @@ pub(crate) fn hip_library() -> Option<std::path::PathBuf> {
     (5..=7).rev().map(|major| folder.join(format!("libamdhip64.so.{major}"))).find(|path| path.exists())
 }
 
-fn hip() -> Result<Hip> {
+pub(crate) fn hip() -> Result<Hip> {
     Hip::load(&hip_library().ok_or("HIP is not installed")?)
 }
 
