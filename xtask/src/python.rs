@@ -51,6 +51,10 @@ pub(crate) fn check(session: &Session) -> Outcome {
         .env("GPU_INTEROP_CUDA_LIBRARY", session.debug("libgpu_interop_sim_cuda.so"))
         .env("GPU_INTEROP_SIM_UUID", uuid)
         .env("GPU_INTEROP_REQUIRE_CUDA", "1")
+        .check()?;
+    // And with AMD's runtime, on the emulated GPU.
+    cargo("test --quiet --package gpu-interop-emulated-amdgpu --test radv -- client_gpu_memory_python")
+        .env("GPU_INTEROP_SIM_AMDGPU_TEST_PYTHON", environment.join("bin/python"))
         .check()
 }
 

@@ -22,8 +22,9 @@ const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
 type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         ("emulated_memory_and_imports_pass", memory_and_imports),
+        ("emulated_opengl_without_draws_passes", opengl),
         ("emulated_reports_say_so", reports),
         ("emulated_doctor_says_so", doctor),
         ("emulated_runtime_in_a_folder", runtime_in_a_folder),
@@ -46,11 +47,11 @@ fn with_runtime(test: impl FnOnce() -> Result<(), Failed>) -> Result<Completion,
     if std::env::var_os("CI").is_some() { Err(missing.into()) } else { Ok(Completion::ignored_with(missing)) }
 }
 
-fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Report, String), Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
     let json = json.to_str().ok_or("a path that is text")?;
-    let (output, text) = emulated(&[&["run", "--retries", "0", "--json", json], arguments].concat(), &[])?;
+    let (output, text) = emulated(&[&["run", "--retries", "0", "--json", json], arguments].concat(), variables)?;
     let report = fs::read_to_string(json).unwrap_or_default();
     let report = serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
     Ok((report, text))
@@ -59,7 +60,8 @@ fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {
 /// All scenarios that this runtime supports pass, with real Vulkan memory and every byte verified.
 fn memory_and_imports() -> Result<(), Failed> {
     let filter = "{memory,import}.*";
-    let (report, text) = run(&["--emulate", "amd", "--exporter", "vulkan", "--require", "vulkan", "--filter", filter])?;
+    let (report, text) =
+        run(&["--emulate", "amd", "--exporter", "vulkan", "--require", "vulkan", "--filter", filter], &[])?;
     check(text.starts_with(EMULATED), text.clone())?;
     let fine = |outcome| matches!(outcome, Outcome::Passed | Outcome::Unsupported | Outcome::ExpectedFailure);
     for case in &report.results {
@@ -71,6 +73,16 @@ fn memory_and_imports() -> Result<(), Failed> {
         check(count >= least, format!("{count} of {group}* passed\n{text}"))?;
     }
     Ok(())
+}
+
+/// OpenGL and HIP share memory of Vulkan, on a GPU with a graphics queue. The other scenarios of OpenGL draw, or find a
+/// defect of its driver.
+fn opengl() -> Result<(), Failed> {
+    let filter = "gl.{bad_input,buffer,identity}";
+    let arguments = ["--emulate", "amd", "--exporter", "vulkan", "--require", "vulkan", "--filter", filter];
+    let (report, text) = run(&arguments, &[("GPU_INTEROP_SIM_AMDGPU_DEVICES", "gfx906")])?;
+    let passed = report.results.iter().filter(|case| is_passed(case, "gl.")).count();
+    check(passed == 3, format!("{passed} of 3 passed\n{text}"))
 }
 
 fn is_passed(case: &gpu_interop_conformance_cli::CaseReport, group: &str) -> bool {
@@ -128,7 +140,7 @@ fn runtime_in_a_folder() -> Result<(), Failed> {
     // This scenario starts another program.
     let filter = "process.handles_not_inherited";
     let (report, text) =
-        run(&["--emulate", "amd:5.9", "--emulate-root", root, "--exporter", "vulkan", "--filter", filter])?;
+        run(&["--emulate", "amd:5.9", "--emulate-root", root, "--exporter", "vulkan", "--filter", filter], &[])?;
     check(text.starts_with("EMULATED: AMD's HIP runtime 5.9.8 "), text.clone())?;
     let library = report.backend.library.unwrap_or_default();
     check(library.starts_with(&folder), library.display().to_string())?;

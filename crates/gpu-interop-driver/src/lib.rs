@@ -55,7 +55,7 @@ pub use batch::{with_signals, with_waits};
 pub use capabilities::both;
 pub use driver::{CallPurpose, Driver, IMPORT_REJECTED, Vendor, WordWait, text_at, text_in};
 pub use functions::{DeviceAddress, DeviceNumber, Handle, Naming};
-pub use library::{DriverLibrary, LibrarySearch};
+pub use library::{DriverLibrary, LibrarySearch, search_also};
 pub use status::{DEVICE_LOST, Status};
 pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};
 pub use trace::{DRIVER_CALL, DriverFunction, Shown};

@@ -7,7 +7,9 @@ use std::env;
 use std::error::Error as StdError;
 use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
 #[cfg(unix)]
 use libloading::os::unix::Library;
@@ -32,6 +34,19 @@ pub struct LibrarySearch {
     pub install: &'static str,
 }
 
+/// The folders of [`search_also`].
+static ADDED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Adds a folder to later searches: for the binding of a language whose packages contain a driver's library. Other
+/// packages of the same process load that one, so it is searched before the folders of each [`LibrarySearch`]. Relative
+/// paths are ignored, and all are in a process with more privileges than its caller.
+pub fn search_also(folder: PathBuf) {
+    let mut added = lock(&ADDED);
+    if folder.is_absolute() && !is_elevated() && !added.contains(&folder) {
+        added.push(folder);
+    }
+}
+
 /// Loaded driver library. Never unloaded: drivers own threads and thread-local data.
 #[derive(Debug)]
 pub struct DriverLibrary {
@@ -43,7 +58,7 @@ impl DriverLibrary {
     /// Finds and loads a library. If the variable is set, only the file it names is tried; processes with more
     /// privileges than their caller, such as setuid programs, ignore the variable. Otherwise the order is: a library
     /// already in the process, so that no second copy of a driver's runtime is loaded; the dynamic linker, by name; the
-    /// folders.
+    /// folders of [`search_also`]; those of the search.
     ///
     /// # Errors
     /// [`ErrorKind::DriverNotFound`] with every path tried and the reason why it did not load.
@@ -129,13 +144,12 @@ fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
         Some(variable) => trusted_variable(variable).map(|value| (PathBuf::from(value), *folder)),
         None => Some((PathBuf::new(), *folder)),
     };
-    search
-        .folders
-        .iter()
-        .filter_map(folder)
-        // An empty variable must not add the current directory.
-        .filter(|(root, folder)| root.join(folder).is_absolute())
-        .flat_map(|(root, folder)| folders(&root, folder))
+    let known = search.folders.iter().filter_map(folder);
+    // An empty variable must not add the current directory.
+    let known = known.filter(|(root, folder)| root.join(folder).is_absolute());
+    let known = known.flat_map(|(root, folder)| folders(&root, folder));
+    let added = lock(&ADDED).clone();
+    (added.into_iter().chain(known))
         .flat_map(|folder| search.names.iter().map(move |name| folder.join(name)))
         .filter(|path| path.exists())
 }
@@ -338,6 +352,24 @@ mod tests {
         assert_eq!(inner, expected);
         assert_eq!(plain, [root.join("core/lib")]);
         assert!(absent.is_empty(), "{absent:?}");
+    }
+
+    #[test]
+    fn added_folders_are_searched_first() {
+        let root = std::env::temp_dir().join(format!("gpu-interop-added-{}", std::process::id()));
+        // Not of another test's search.
+        let search = LibrarySearch { names: &["libgpu-interop-added.so.1", "libgpu-interop-added.so"], ..SEARCH };
+        let file = root.join(search.names[1]);
+        std::fs::create_dir_all(&root).expect("a folder");
+        std::fs::write(&file, "no library").expect("a file");
+        for folder in [root.clone(), "relative".into(), root.clone()] {
+            search_also(folder);
+        }
+        let added = lock(&ADDED).clone();
+        let found: Vec<PathBuf> = candidates(&search).collect();
+        lock(&ADDED).clear();
+        std::fs::remove_dir_all(&root).expect("removes the folder");
+        assert_eq!((added, found), (vec![root], vec![file]));
     }
 
     /// DLL planting: a library of the driver's name in the current directory is not loaded.

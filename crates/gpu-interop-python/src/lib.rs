@@ -34,8 +34,23 @@ mod timeline;
 mod vulkan;
 mod watcher;
 
+use std::path::PathBuf;
+
+use gpu_interop_driver::search_also;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+
+/// Adds the folder of ROCm's wheels that belong to this interpreter, whose environment need not be activated.
+fn search_packages(py: Python<'_>) -> PyResult<()> {
+    let sysconfig = py.import("sysconfig")?;
+    for folder in ["platlib", "purelib"] {
+        // An embedded interpreter may have none.
+        if let Some(folder) = sysconfig.call_method1("get_path", (folder,))?.extract::<Option<PathBuf>>()? {
+            search_also(folder.join("_rocm_sdk_core/lib"));
+        }
+    }
+    Ok(())
+}
 
 /// Native part of gpu_interop.
 #[pymodule]
@@ -46,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
              start another process",
         ));
     }
+    search_packages(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(selection::devices, module)?)?;
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;

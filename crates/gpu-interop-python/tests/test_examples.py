@@ -20,7 +20,7 @@ from gpu_interop import vulkan
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["numpy_lavapipe", "jax_reads"])
+@pytest.mark.parametrize("name", ["numpy_lavapipe", "gpu_memory", "jax_reads"])
 def test_it_runs(device: gpu_interop.Device, name: str) -> None:
     if name == "jax_reads":
         pytest.importorskip("jax", reason="the package jax is not installed")

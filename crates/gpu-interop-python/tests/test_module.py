@@ -473,3 +473,28 @@ def test_with_blocks_close() -> None:
     for closed in [lambda: device.allocate(1), lambda: memory.ptr, lambda: stream.synchronize(), lambda: export.fd]:
         with pytest.raises(gpu_interop.InvalidArgument, match="closed"):
             closed()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ROCm's wheels are searched on Linux")
+def test_wheels_of_rocm_are_found_without_an_activated_environment(tmp_path: Path) -> None:
+    environment, system = tmp_path / "venv", tmp_path / "system"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.run([str(python), "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    wheel = Path(packages) / "_rocm_sdk_core" / "lib"
+    # Neither is a library: each is tried, and its name is in the message. Those of the system hide an installed one.
+    for folder, names in (
+        (wheel, ["libamdhip64.so.7"]),
+        (system, [f"libamdhip64.so{end}" for end in ("", ".5", ".6", ".7", ".8")]),
+    ):
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).write_bytes(b"no library")
+    variables = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "CONDA_PREFIX")}
+    variables.pop("GPU_INTEROP_HIP_LIBRARY", None)
+    variables["PYTHONPATH"] = str(Path(gpu_interop.__file__).parent.parent)
+    variables["LD_LIBRARY_PATH"] = str(system)
+    code = "import gpu_interop; print(gpu_interop.backends()['hip'])"
+    result = subprocess.run([str(python), "-c", code], env=variables, capture_output=True, text=True, timeout=60)
+    assert f"tried: {wheel / 'libamdhip64.so.7'}: " in result.stdout, result.stdout + result.stderr

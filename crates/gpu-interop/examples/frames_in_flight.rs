@@ -6,14 +6,14 @@
 //! A waiting Vulkan queue blocks all later submissions. The copy of a frame, which waits for the stream, is therefore
 //! submitted after the next two frames were rendered; submitted at once, it would leave one frame in flight.
 //!
-//! Argument: the number of frames (default 300).
+//! Arguments: the number of frames (default 300), and `compute` for a queue without graphics, which some GPUs only have.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{
     BufferOptions, Frame, FrameRing, FrameRingOptions, HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedBuffer,
-    ash::vk::BufferUsageFlags,
+    QueueKind, ash::vk::BufferUsageFlags,
 };
 
 const SIZE: u64 = 64 << 10;
@@ -22,7 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frames = std::env::args().nth(1).map_or(Ok(300), |frames| frames.parse::<u32>())?;
-    let vulkan = HeadlessContext::new(&HeadlessOptions::default())?;
+    let kind = match std::env::args().nth(2).as_deref() {
+        None => QueueKind::General,
+        Some("compute") => QueueKind::ComputeOnly,
+        Some(other) => return Err(format!("`{other}` is no kind of queue; use compute").into()),
+    };
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default().queue(kind))?;
     let device = gpu_interop::device_for(vulkan.identity())?;
     let stream = device.create_stream()?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::ash::{self, vk};
 use gpu_interop::vulkan::{
-    ExportableSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, OwnershipTransfer, RawMemory, VulkanInterop,
-    device_identity, load_entry, memory_handle_type, semaphore_handle_type,
+    ExportableSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, OwnershipTransfer, QueueKind, RawMemory,
+    VulkanInterop, device_identity, load_entry, memory_handle_type, semaphore_handle_type,
 };
 use gpu_interop::{Device, ExporterTimeline, MemoryHandleKind, SemaphoreHandleKind, Timeline};
 
@@ -53,8 +53,10 @@ impl Vulkan {
             }
             let (physical_device, compute) = found.ok_or(failures.join("\n"))?;
             let families = instance.get_physical_device_queue_family_properties(physical_device);
-            let computes = |family: &vk::QueueFamilyProperties| family.queue_flags.contains(vk::QueueFlags::COMPUTE);
-            let queue_family = u32::try_from(families.iter().position(computes).ok_or("no queue family computes")?)?;
+            // Nothing is drawn, and some GPUs have no graphics queue.
+            let kinds = [QueueKind::ComputeOnly, QueueKind::General];
+            let queue_family = kinds.into_iter().find_map(|kind| kind.find_family(&families));
+            let queue_family = queue_family.ok_or("no queue family computes")?;
             // The extensions and the feature that sharing requires.
             let listed = instance.enumerate_device_extension_properties(physical_device)?;
             let is_listed = |name: &&&CStr| listed.iter().any(|one| one.extension_name_as_c_str() == Ok(**name));

@@ -20,6 +20,8 @@ pub struct Launch {
     pub resources: [u32; 2],
     /// The first scalar registers.
     pub scalars: Vec<u32>,
+    /// The first workgroup in each dimension.
+    pub first: [u32; 3],
     /// Number of workgroups in each dimension.
     pub groups: [u32; 3],
     /// Work items of a workgroup in each dimension.
@@ -189,12 +191,13 @@ impl Dispatch {
     fn start(&mut self) -> Group {
         let launch = &self.launch;
         let [x, y, _] = launch.groups.map(u64::from);
-        let place = [self.next % x, self.next / x % y, self.next / (x * y)].map(|part| part as u32);
+        let index = [self.next % x, self.next / x % y, self.next / (x * y)].map(|part| part as u32);
         self.next += 1;
         let size: [u32; 3] = std::array::from_fn(|axis| {
-            let last = place[axis] + 1 == launch.groups[axis] && launch.last[axis] != 0;
+            let last = index[axis] + 1 == launch.groups[axis] && launch.last[axis] != 0;
             if last { launch.last[axis] } else { launch.group[axis] }
         });
+        let place = std::array::from_fn(|axis| launch.first[axis].wrapping_add(index[axis]));
         let items: u32 = size.iter().product();
         let slot = (0..).find(|slot| self.running.iter().all(|group| group.slot != *slot)).unwrap_or(0);
         let count = items.div_ceil(LANES as u32);

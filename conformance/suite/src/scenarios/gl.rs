@@ -11,7 +11,7 @@ use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
-use crate::image::{compare, plain_format};
+use crate::image::{SharedImage, compare, plain_format};
 use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
@@ -27,6 +27,9 @@ scenarios! {
         "Words written by the exporter and incremented by the device arrive in OpenGL, and words written by OpenGL and \
          incremented by the device at the exporter.",
         buffer, needs [Kernels];
+    "gl.texture", Any,
+        "Texels go from the exporter to the device, from the device to OpenGL, and from OpenGL to both.", texture,
+        needs [MappedMipmappedArray];
     "gl.offsets", Any,
         "Buffers and textures of OpenGL at offsets of an allocation show the bytes there; the bytes around them stay.",
         offsets;
@@ -115,6 +118,33 @@ fn buffer(context: &Context) -> Verdict {
     Ok(())
 }
 
+fn texture(context: &Context) -> Verdict {
+    let (side, stream) = (GlSide::open(context)?, context.stream()?);
+    for levels in [1, 3] {
+        let image = SharedImage::new(context, ImageSpec { levels, ..spec(ArrayShape::D2 { width: 67, height: 45 })? })?;
+        let texture = side.texture(&*image.exported)?;
+        let textures = [(&texture, TextureLayout::General)];
+        let barriers = Barriers::textures(&textures);
+        let mut pattern = context.pattern();
+        for round in 0..2 {
+            image.exported.write_all(pattern)?;
+            image.device_sees(&stream, pattern, &format!("round {round}: the exporter's data"))?;
+            pattern = pattern.other();
+            image.device_writes(&stream, pattern)?;
+            stream.synchronize()?;
+            side.takes_over(&barriers)?;
+            texture_holds(&side, image.spec(), &texture, pattern)?;
+            pattern = pattern.other();
+            write_texture(&side, image.spec(), &texture, pattern)?;
+            side.hands_over(&barriers)?;
+            image.device_sees(&stream, pattern, &format!("round {round}: OpenGL's data"))?;
+            image.exported.verify_all(pattern, "OpenGL's data")?;
+            pattern = pattern.other();
+        }
+    }
+    Ok(())
+}
+
 fn offsets(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let exported = roomy(context, 4 * SIZE, false)?;
@@ -159,13 +189,18 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
         side.takes_over(&barriers)?;
         texture_holds(side, exported.spec(), &texture, pattern)?;
         pattern = pattern.other();
-        for level in 0..exported.spec().levels {
-            let size = usize::try_from(exported.spec().level_size(level))?;
-            side.write_texture(&texture, level, &pattern.level(level).bytes(0, size))?;
-        }
+        write_texture(side, exported.spec(), &texture, pattern)?;
         side.hands_over(&barriers)?;
         exported.verify_all(pattern, "OpenGL's data")?;
         pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn write_texture(side: &GlSide<'_>, spec: &ImageSpec, texture: &ImportedTexture, pattern: Pattern) -> Verdict {
+    for level in 0..spec.levels {
+        let size = usize::try_from(spec.level_size(level))?;
+        side.write_texture(texture, level, &pattern.level(level).bytes(0, size))?;
     }
     Ok(())
 }

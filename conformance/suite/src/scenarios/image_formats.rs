@@ -2,15 +2,15 @@
 
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayShape, ChannelType as T, ErrorKind};
+use gpu_interop::{ArrayFormat, ArrayShape, ChannelType as T, ErrorKind};
 
 use super::expect_error;
 use crate::context::Context;
-use crate::ensure;
 use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, for_each, plain_format};
-use crate::outcome::Verdict;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::{ensure, request};
 
 scenarios! {
     "image_format.uint8", Any, "Images of 1, 2 and 4 channels of 8-bit unsigned integers go both ways.",
@@ -44,6 +44,10 @@ scenarios! {
          support.", bgra8, needs [MappedMipmappedArray, exporter Images];
     "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways unconverted, for the formats that both sides \
          support.", srgb8, needs [MappedMipmappedArray, exporter Images];
+    "image_format.one_word", Any,
+        "Images of four 8-bit channels go both ways where the device is told of one channel of 32 bits; beside the exporter's \
+         description that is rejected.", one_word, needs [MappedMipmappedArray, exporter Images],
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_VulkanWrite_HIPRead, hipVulkanImageDataVerification_Positive_HIPWrite_VulkanRead");
     "image_format.not_arrays", None, "Formats without an array equivalent are typed errors with format and reason.",
         not_arrays, mirrors("intel/llvm: vulkan_interop/depth_format");
 }
@@ -90,6 +94,21 @@ fn srgb8(context: &Context) -> Verdict {
     }
     formats.push(TexelFormat { order: ChannelOrder::Bgra, ..formats[2] });
     both_ways(context, &formats, false)
+}
+
+fn one_word(context: &Context) -> Verdict {
+    for channel in [T::Unorm8, T::Uint8] {
+        let spec = ImageSpec { levels: LEVELS, ..ImageSpec::new(SHAPE, plain_format(channel, 4)?) };
+        let exported = context.exporter()?.image(spec)?;
+        let desc = exported.array_desc()?.with_format(ArrayFormat::new(T::Uint32, 1)?);
+        let described = context.device().import_memory(exported.import_request()?)?;
+        let error = expect_error(described.map_mipmapped_array(&desc), ErrorKind::InvalidArgument, "another format")?;
+        ensure!(error.to_string().contains("the format differs"), "the error does not name the format: {error}");
+        let memory = context.device().import_memory(request::without_image(exported.import_request()?))?;
+        let array = memory.map_mipmapped_array(&desc).map_err(Stop::attempted)?;
+        SharedImage { exported, array }.goes_both_ways(context)?;
+    }
+    Ok(())
 }
 
 fn not_arrays(_: &Context) -> Verdict {

@@ -80,6 +80,10 @@ pub(crate) const NOT_COVERED: &[NotCovered] = not_covered! {
     "hip-tests: hipVulkanImageDataVerification":
         "Arrays and images of HIP on Linux.",
         "AMD's runtime exports the function on Windows only. The scenarios are unsupported there; linear images work.";
+    "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip":
+        "Linear images mapped as arrays.",
+        "A mapped array has the layout of optimal tiling, and its description no row pitch. `image_linear.*` maps linear images \
+         as buffers, and copies them to and from arrays.";
     "OpenCL-CTS: external_semaphores_import_export":
         "Semaphores of the device that another API imports.",
         "Neither CUDA nor HIP exports one.";

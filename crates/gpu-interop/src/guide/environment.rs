@@ -41,7 +41,8 @@ variables! {
     "HIP_PATH", "folder", "As `ROCM_PATH`, searched after it.";
     "VIRTUAL_ENV", "folder",
         "Linux: AMD's runtime is searched in ROCm's wheels for Python, in \
-         `lib/python*/site-packages/_rocm_sdk_core/lib`, after the folders above. Activating a virtual environment sets it.";
+         `lib/python*/site-packages/_rocm_sdk_core/lib`, after the folders above. Activating a virtual environment sets it. \
+         The Python module searches those of its interpreter first, whether activated or not.";
     "CONDA_PREFIX", "folder", "As `VIRTUAL_ENV`, and then in `lib`. Activating an environment of conda sets it.";
     "ProgramFiles", "folder", "Windows: AMD's runtime is searched in `AMD\\ROCm\\Core*\\bin`. Windows sets it.";
     "LOCALAPPDATA", "folder", "Windows: as `ProgramFiles`, searched after it. Windows sets it.";

@@ -240,6 +240,8 @@ plain_structs! {
     struct SyncobjArray { handles: u64, count: u32, pad: u32 }
 
     struct SyncobjTimelineArray { handles: u64, points: u64, count: u32, flags: u32 }
+
+    struct SyncobjEventfd { handle: u32, flags: u32, point: u64, descriptor: i32, pad: u32 }
 }
 
 #[cfg(test)]
@@ -264,6 +266,7 @@ mod tests {
             ("syncobj wait", size_of::<SyncobjWait>(), 32),
             ("syncobj timeline wait", size_of::<SyncobjTimelineWait>(), 40),
             ("syncobj transfer", size_of::<SyncobjTransfer>(), 32),
+            ("syncobj eventfd", size_of::<SyncobjEventfd>(), 24),
         ] {
             assert_eq!(size, expected, "{name}");
         }

@@ -97,6 +97,7 @@ unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> R
         number::SYNCOBJ_QUERY => call!(syncobj::query),
         number::SYNCOBJ_TRANSFER => call!(syncobj::transfer),
         number::SYNCOBJ_TIMELINE_SIGNAL => call!(syncobj::timeline_signal),
+        number::SYNCOBJ_EVENTFD => call!(syncobj::eventfd),
         _ => Err(Errno::NOTTY),
     }
 }

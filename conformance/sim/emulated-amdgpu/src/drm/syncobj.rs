@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::abi::drm::{
     QUERY_LAST_SUBMITTED, SYNCOBJ_SIGNALED, SYNCOBJ_SYNC_FILE, SyncobjArray, SyncobjCreate, SyncobjDestroy,
-    SyncobjHandle, SyncobjTimelineArray, SyncobjTimelineWait, SyncobjTransfer, SyncobjWait, WAIT_ALL, WAIT_AVAILABLE,
-    WAIT_FOR_SUBMIT,
+    SyncobjEventfd, SyncobjHandle, SyncobjTimelineArray, SyncobjTimelineWait, SyncobjTransfer, SyncobjWait, WAIT_ALL,
+    WAIT_AVAILABLE, WAIT_FOR_SUBMIT,
 };
 use crate::abi::{Result, read_array, write_user};
 use crate::drm::{Caller, passed, returned};
 use crate::lock;
+use crate::memory::high_descriptor;
+use crate::queue::spawn;
 use crate::report::say;
 use crate::sync::{Check, Deadline, Fence, State, Syncobj, file};
 
@@ -180,4 +183,50 @@ pub(super) fn transfer(caller: Caller<'_>, value: &mut SyncobjTransfer) -> Resul
     let fence = find(caller, &from, value.from_point, limit)?;
     say!(2, "syncobj {} at {} goes to syncobj {} at {}", value.from, value.from_point, value.to, value.to_point);
     to.edit(|payload| payload.set(value.to_point, fence))
+}
+
+/// Makes an eventfd count a point's signal, or its submission. A syncobj that is destroyed first does not.
+pub(super) fn eventfd(caller: Caller<'_>, value: &mut SyncobjEventfd) -> Result<()> {
+    if value.flags & !WAIT_AVAILABLE != 0 || value.pad != 0 {
+        return Err(Errno::INVAL);
+    }
+    let syncobj = Arc::downgrade(&caller.syncobj(value.handle)?);
+    let event = event(passed(value.descriptor)?)?;
+    let (point, available) = (value.point, value.flags & WAIT_AVAILABLE != 0);
+    let mut fence: Option<Fence> = None;
+    // `false` if nothing can count any more.
+    let mut check = move || {
+        let Some(syncobj) = syncobj.upgrade() else { return Check::Ready(false) };
+        if fence.is_none() {
+            fence = syncobj.read(|payload| payload.find(point));
+        }
+        match &fence {
+            Some(fence) if available || fence.is_done() => Check::Ready(true),
+            Some(fence) if fence.is_foreign() => Check::Poll,
+            None if syncobj.is_shared() => Check::Poll,
+            _ => Check::Sleep,
+        }
+    };
+    let count = move || {
+        // Only a full counter rejects it, and that wakes its readers, too.
+        _ = rustix::io::write(&event, &1_u64.to_ne_bytes());
+    };
+    if matches!(check(), Check::Ready(_)) {
+        count();
+        return Ok(());
+    }
+    let signals = Arc::clone(&caller.emulation.signals);
+    let wait = move || {
+        if let Ok(Some(true)) = signals.wait(Deadline::NEVER, || Ok(check())) {
+            count();
+        }
+    };
+    spawn("amdgpu-eventfd".to_owned(), wait).map(drop)
+}
+
+/// A descriptor of an eventfd. EINVAL for another file.
+fn event(file: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let file = high_descriptor(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+    if link.as_bytes() == b"anon_inode:[eventfd]" { Ok(file) } else { Err(Errno::INVAL) }
 }

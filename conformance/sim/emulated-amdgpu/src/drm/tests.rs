@@ -309,3 +309,49 @@ fn a_wait_for_a_point_that_is_not_submitted_ends_with_its_submission() {
     });
     assert_eq!((ended, other.points(number::SYNCOBJ_QUERY, shared, 0)), (Ok(()), 3));
 }
+
+#[test]
+fn an_eventfd_counts_a_signal_or_a_submission() {
+    let node = Node::open();
+    let (context, object, at) = (node.context(), node.object(0x1000), node.address());
+    node.map(VA_MAP, object, VA_WRITEABLE, [at, 0, 0x1000]).unwrap();
+    let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
+    let [signalled, submitted, never] = [event(), event(), event()];
+    let ask = |handle, point, flags, file: i32| {
+        let value = SyncobjEventfd { handle, flags, point, descriptor: file, pad: 0 };
+        node.call(number::SYNCOBJ_EVENTFD, value).map(drop)
+    };
+    let count = |event: &OwnedFd| {
+        let mut bytes = [0; 8];
+        rustix::io::read(event, &mut bytes).map(|_| u64::from_ne_bytes(bytes))
+    };
+    let wait = |event: &OwnedFd| {
+        let mut files = [rustix::event::PollFd::new(event, rustix::event::PollFlags::IN)];
+        let limit = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        rustix::event::poll(&mut files, Some(&limit)).unwrap();
+        count(event)
+    };
+    let (timeline, dropped) = (node.syncobj(), node.syncobj());
+    ask(timeline, 2, 0, signalled.as_raw_fd()).unwrap();
+    ask(timeline, 2, WAIT_AVAILABLE, submitted.as_raw_fd()).unwrap();
+    ask(dropped, 0, 0, never.as_raw_fd()).unwrap();
+    node.points(number::SYNCOBJ_TIMELINE_SIGNAL, timeline, 1);
+    let signal = [(CHUNK_TIMELINE_SIGNAL, vec![timeline, 0, 2, 0])];
+    node.submit(context, COMPUTE, &wait_for_one(at), &signal).unwrap();
+    assert_eq!((wait(&submitted), count(&signalled)), (Ok(1), Err(Errno::AGAIN)), "submitted, not signalled");
+    node.write(at, &[1]);
+    assert_eq!(wait(&signalled), Ok(1));
+    ask(timeline, 1, 0, signalled.as_raw_fd()).unwrap();
+    assert_eq!((count(&signalled), count(&submitted)), (Ok(1), Err(Errno::AGAIN)), "a signalled point counts at once");
+    node.call(number::SYNCOBJ_DESTROY, SyncobjDestroy { handle: dropped, pad: 0 }).unwrap();
+    assert_eq!(count(&never), Err(Errno::AGAIN));
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    for (handle, flags, file, error) in [
+        (timeline, WAIT_ALL, never.as_raw_fd(), Errno::INVAL),
+        (dropped, 0, never.as_raw_fd(), Errno::NOENT),
+        (timeline, 0, file.as_raw_fd(), Errno::INVAL),
+        (timeline, 0, -1, Errno::BADF),
+    ] {
+        assert_eq!(ask(handle, 1, flags, file), Err(error), "{handle} {flags} {file}");
+    }
+}

@@ -160,6 +160,7 @@ fn prepare(
         program: dispatch.kernel.wrapping_add_signed(descriptor.entry),
         resources: descriptor.resources,
         scalars,
+        first: [0; 3],
         groups,
         group,
         last,

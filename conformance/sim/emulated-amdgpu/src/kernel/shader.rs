@@ -35,14 +35,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Executes a launch.
 pub(crate) fn dispatch(emulation: &'static Emulation, gpu: usize, shader: &Shader) -> Result<(), Stop> {
-    if shader.start != [0; 3] {
-        return Err(Stop::Invalid(format!("a launch from group {:?} on is not emulated", shader.start)));
-    }
     let launch = Launch {
         program: shader.program,
         resources: shader.resources,
         scalars: shader.scalars.to_vec(),
-        groups: shader.end,
+        first: shader.start,
+        groups: std::array::from_fn(|axis| shader.end[axis].saturating_sub(shader.start[axis])),
         group: shader.group,
         last: shader.last,
         shared: 0,

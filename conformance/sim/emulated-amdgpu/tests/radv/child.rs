@@ -7,6 +7,7 @@ use std::time::Duration;
 use ash::vk;
 
 use crate::CHILD;
+use crate::modifiers;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
@@ -14,17 +15,20 @@ use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 11] = [
+pub(crate) const TESTS: [(&str, Test); 14] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
+    ("dispatch_base", dispatch_base),
     ("graphics_queue", graphics_queue),
     ("timelines", timelines),
     ("second_process", second_process),
+    ("modifiers", modifiers::modifiers),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
     ("hip_cycles", || hip_cycles(CYCLES)),
+    ("hip_modifiers", modifiers::with_hip),
     ("hip_two_gpus", hip_two_gpus),
 ];
 
@@ -35,6 +39,7 @@ const CYCLES: u32 = 100;
 pub(crate) fn run(arguments: &[String]) {
     let result = match arguments {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
+        [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }
@@ -51,7 +56,7 @@ pub(crate) fn run(arguments: &[String]) {
 }
 
 /// Fails unless both are equal.
-fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
+pub(crate) fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
     match found.iter().enumerate().find(|(at, word)| **word != expected(*at)) {
         None => Ok(()),
         Some((at, word)) => Err(format!("{what}: word {at} is {word:#x}, not {:#x}", expected(at))),
@@ -143,6 +148,26 @@ fn compute() -> Result<()> {
         at if at < 320 => step(at, step(at, pattern(at))),
         at if at < ITEMS => step(at, pattern(at)),
         at => pattern(at),
+    })
+}
+
+/// A launch whose first group is not the first one of the program.
+fn dispatch_base() -> Result<()> {
+    const ITEMS: usize = 4 * 4096;
+    let gpu = Gpu::new(false)?;
+    let data = gpu.buffer(ITEMS, None)?;
+    data.write((0..ITEMS).map(pattern));
+    let program = Program::new(&gpu, &data)?;
+    gpu.execute(|device, commands| {
+        program.bind(device, commands);
+        // SAFETY: the program and its buffer are live, and the launch is within the buffer.
+        unsafe { device.cmd_dispatch_base(commands, 3, 1, 2, 4, 2, 1) };
+    })?;
+    same("a launch from group (3, 1, 2) on", &data.words(), |at| {
+        let (x, y, z) = (at % 1024, at / 1024 % 4, at / 4096);
+        let within = (3 * 64..7 * 64).contains(&x) && (1..3).contains(&y) && z == 2;
+        let step = || pattern(at).wrapping_mul(3).wrapping_add(u32::try_from(at).unwrap_or(0));
+        if within { step() } else { pattern(at) }
     })
 }
 
@@ -262,7 +287,7 @@ pub(crate) fn hip_library() -> Option<std::path::PathBuf> {
     (5..=7).rev().map(|major| folder.join(format!("libamdhip64.so.{major}"))).find(|path| path.exists())
 }
 
-fn hip() -> Result<Hip> {
+pub(crate) fn hip() -> Result<Hip> {
     Hip::load(&hip_library().ok_or("HIP is not installed")?)
 }
 

@@ -3,12 +3,18 @@
 //! RADV's manifest is searched in the folders of the Vulkan loader; `GPU_INTEROP_SIM_AMDGPU_TEST_RADV` names another
 //! one. Without RADV the tests are skipped, which the output states.
 //!
-//! Each test runs in a separate process: this binary, with the emulation preloaded and RADV as the only driver.
+//! Each test runs in a separate process, with the emulation preloaded and RADV as the only driver: this binary, or one of
+//! the programs of [`clients`]. Those that are not here are skipped; with `GPU_INTEROP_REQUIRE_C`, a missing example is a
+//! failure.
 
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod clients;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod modifiers;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 // AMD's HIP runtime in the same process.
@@ -58,6 +64,16 @@ fn main() {
         let trial = Trial::test(*name, move || Ok(run(name, &manifest)?));
         trial.with_ignored_flag(name.starts_with("hip_") && !hip)
     });
+    let clients = clients::CLIENTS.iter().map(|client| {
+        let manifest = manifest.clone();
+        let missing = client.missing();
+        if let Some(remedy) = missing.as_ref().filter(|_| !arguments.list) {
+            eprintln!("SKIPPED: {} is not here: {remedy}", client.name);
+        }
+        let trial = Trial::test(format!("client_{}", client.name), move || Ok(run_client(client, &manifest)?));
+        trial.with_ignored_flag(missing.is_some() || client.hip && !hip)
+    });
+    let trials = trials.chain(clients);
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
@@ -83,19 +99,43 @@ fn manifest() -> Option<std::path::PathBuf> {
 fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = std::process::Command::new(own);
-    command.args([CHILD, test]).env("LD_PRELOAD", gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?);
+    command.args([CHILD, test]);
+    let gpus = if test.ends_with("two_gpus") { "gfx906,gfx906" } else { "gfx906" };
+    let (status, text) = emulated(command, gpus, manifest)?;
+    let draws = text.contains("draws are not emulated");
+    let quiet = !text.contains("[emulated-amdgpu");
+    match status.success() && if test == "draw" { draws } else { quiet } {
+        true => Ok(()),
+        false => Err(format!("{status}: {text}")),
+    }
+}
+
+/// Runs another program, which must succeed without a message of the emulation.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn run_client(client: &clients::Client, manifest: &std::path::Path) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    client.run(folder.path(), |command| {
+        let (status, text) = emulated(command, client.gpus, manifest)?;
+        match status.success() && !text.contains("[emulated-amdgpu") {
+            true => Ok(text),
+            false => Err(format!("{status}: {text}")),
+        }
+    })
+}
+
+/// Runs a command on emulated GPUs. Returns its status and its output.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn emulated(
+    mut command: std::process::Command,
+    gpus: &str,
+    manifest: &std::path::Path,
+) -> Result<(std::process::ExitStatus, String), String> {
+    command.env("LD_PRELOAD", gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?);
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         command.env(name, manifest);
     }
-    let gpus = if test.ends_with("two_gpus") { "gfx906,gfx906" } else { "gfx906" };
     // Programs that are compiled here are not taken from, or left in, the user's cache.
     command.env("MESA_SHADER_CACHE_DISABLE", "true").env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
     let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned();
-    let draws = text.contains("draws are not emulated");
-    let quiet = !text.contains("[emulated-amdgpu");
-    match ended.status.success() && if test == "draw" { draws } else { quiet } {
-        true => Ok(()),
-        false => Err(format!("{}: {text}", ended.status)),
-    }
+    Ok((ended.status, String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned()))
 }

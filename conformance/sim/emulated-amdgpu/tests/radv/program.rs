@@ -1,4 +1,5 @@
-//! A compute program in SPIR-V: `words[x] = words[x] * 3 + x`, for the x of each work item, in groups of 64.
+//! A compute program in SPIR-V: `words[at] = words[at] * 3 + at`, where `at` is `x + 1024 * y + 4096 * z` of each work
+//! item, in groups of 64 along x.
 
 use ash::vk;
 
@@ -34,8 +35,16 @@ fn module() -> Vec<u32> {
     const VALUE: u32 = 19;
     const PRODUCT: u32 = 20;
     const SUM: u32 = 21;
+    const ROW: u32 = 22;
+    const PLANE: u32 = 23;
+    const Y: u32 = 24;
+    const Z: u32 = 25;
+    const ROWS: u32 = 26;
+    const PLANES: u32 = 27;
+    const IN_PLANE: u32 = 28;
+    const AT: u32 = 29;
     // Magic number, version 1.3, generator, bound of the identifiers, schema.
-    let mut words = vec![0x0723_0203, 0x0001_0300, 0, 22, 0];
+    let mut words = vec![0x0723_0203, 0x0001_0300, 0, 30, 0];
     let main_name = u32::from_le_bytes(*b"main");
     let instructions: &[(u32, &[u32])] = &[
         // Capability Shader, logical addressing and GLSL's memory model.
@@ -63,17 +72,25 @@ fn module() -> Vec<u32> {
         (32, &[UINT_POINTER, 12, UINT]),
         (43, &[UINT, ZERO, 0]),
         (43, &[UINT, THREE, 3]),
+        (43, &[UINT, ROW, 1024]),
+        (43, &[UINT, PLANE, 4096]),
         (59, &[INPUT_VECTOR, ITEM, 1]),
         (59, &[STRUCT_POINTER, BLOCK, 12]),
-        // The function: load, extract, access chain, load, multiply, add, store, return.
+        // The function: load, extract, multiply, add, access chain, load, multiply, add, store, return.
         (54, &[VOID, MAIN, 0, FUNCTION]),
         (248, &[LABEL]),
         (61, &[VECTOR, LOADED, ITEM]),
         (81, &[UINT, X, LOADED, 0]),
-        (65, &[UINT_POINTER, PLACE, BLOCK, ZERO, X]),
+        (81, &[UINT, Y, LOADED, 1]),
+        (81, &[UINT, Z, LOADED, 2]),
+        (132, &[UINT, ROWS, Y, ROW]),
+        (132, &[UINT, PLANES, Z, PLANE]),
+        (128, &[UINT, IN_PLANE, X, ROWS]),
+        (128, &[UINT, AT, IN_PLANE, PLANES]),
+        (65, &[UINT_POINTER, PLACE, BLOCK, ZERO, AT]),
         (61, &[UINT, VALUE, PLACE]),
         (132, &[UINT, PRODUCT, VALUE, THREE]),
-        (128, &[UINT, SUM, PRODUCT, X]),
+        (128, &[UINT, SUM, PRODUCT, AT]),
         (62, &[PLACE, SUM]),
         (253, &[]),
         (56, &[]),
@@ -114,7 +131,8 @@ impl Program {
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");
-        let infos = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
+        let flags = vk::PipelineCreateFlags::DISPATCH_BASE;
+        let infos = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout)];
         // SAFETY: as above.
         let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None) };
         let pipelines = check("vkCreateComputePipelines", pipelines.map_err(|(_, error)| error))?;

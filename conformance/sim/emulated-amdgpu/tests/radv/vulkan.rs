@@ -22,13 +22,14 @@ const OPAQUE_SEMAPHORE: vk::ExternalSemaphoreHandleTypeFlags = vk::ExternalSemap
 pub(crate) struct Gpu {
     pub(crate) name: String,
     pub(crate) device: ash::Device,
-    memory_fd: ash::khr::external_memory_fd::Device,
+    pub(crate) physical: vk::PhysicalDevice,
+    pub(crate) memory_fd: ash::khr::external_memory_fd::Device,
     semaphore_fd: ash::khr::external_semaphore_fd::Device,
     types: vk::PhysicalDeviceMemoryProperties,
-    family: u32,
+    pub(crate) family: u32,
     pub(crate) queue: vk::Queue,
+    pub(crate) instance: ash::Instance,
     _entry: ash::Entry,
-    _instance: ash::Instance,
 }
 
 /// A buffer with its own memory, which the CPU has mapped.
@@ -92,7 +93,12 @@ impl Gpu {
         let family = families.iter().position(suits).ok_or("no such queue")?;
         let family = u32::try_from(family).map_err(|error| error.to_string())?;
         let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
-        let extensions = [ash::khr::external_memory_fd::NAME, ash::khr::external_semaphore_fd::NAME];
+        let extensions = [
+            ash::khr::external_memory_fd::NAME,
+            ash::khr::external_semaphore_fd::NAME,
+            ash::ext::external_memory_dma_buf::NAME,
+            ash::ext::image_drm_format_modifier::NAME,
+        ];
         let extensions = extensions.map(std::ffi::CStr::as_ptr);
         let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
         let info = vk::DeviceCreateInfo::default()
@@ -111,11 +117,21 @@ impl Gpu {
             semaphore_fd: ash::khr::external_semaphore_fd::Device::new(&instance, &device),
             device,
             types,
+            physical,
             family,
             queue,
+            instance,
             _entry: entry,
-            _instance: instance,
         })
+    }
+
+    /// The first type of memory with these flags, of the allowed ones.
+    pub(crate) fn memory_type(&self, allowed: u32, flags: vk::MemoryPropertyFlags) -> Result<u32> {
+        let suits =
+            |(index, kind): &(u32, &vk::MemoryType)| allowed >> index & 1 != 0 && kind.property_flags.contains(flags);
+        let types = self.types.memory_types_as_slice();
+        let (index, _) = (0_u32..).zip(types).find(suits).ok_or("no such memory")?;
+        Ok(index)
     }
 
     fn allocate(
@@ -124,11 +140,7 @@ impl Gpu {
         flags: vk::MemoryPropertyFlags,
         import: Option<OwnedFd>,
     ) -> Result<vk::DeviceMemory> {
-        let types = self.types.memory_types_as_slice();
-        let suits = |(index, kind): &(u32, &vk::MemoryType)| {
-            needs.memory_type_bits >> index & 1 != 0 && kind.property_flags.contains(flags)
-        };
-        let (index, _) = (0_u32..).zip(types).find(suits).ok_or("no such memory")?;
+        let index = self.memory_type(needs.memory_type_bits, flags)?;
         let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(OPAQUE_MEMORY);
         let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
         let mut source = vk::ImportMemoryFdInfoKHR::default().handle_type(OPAQUE_MEMORY);

@@ -98,6 +98,7 @@ impl Program {
             program: (self.base + at).wrapping_add(entry),
             resources: [word(48), word(52)],
             scalars,
+            first: [0; 3],
             groups: grid.groups,
             group: grid.group,
             last: grid.last,
