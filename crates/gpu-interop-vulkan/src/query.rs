@@ -301,7 +301,11 @@ mod tests {
             |kind| semaphore_handle_type(kind).map(|bit: vk::ExternalSemaphoreHandleTypeFlags| bit.as_raw());
         assert_eq!(semaphore(SemaphoreHandleKind::OpaqueFd), Some(0x1));
         assert_eq!(semaphore(SemaphoreHandleKind::TimelineFd), Some(0x1));
+        assert_eq!(semaphore(SemaphoreHandleKind::OpaqueWin32), Some(0x2));
+        assert_eq!(semaphore(SemaphoreHandleKind::TimelineWin32), Some(0x2));
+        assert_eq!(semaphore(SemaphoreHandleKind::OpaqueWin32Kmt), Some(0x4));
         assert_eq!(semaphore(SemaphoreHandleKind::D3d12Fence), Some(0x8));
+        assert_eq!(semaphore(SemaphoreHandleKind::D3d11Fence), Some(0x8));
         assert_eq!(semaphore(SemaphoreHandleKind::D3d11KeyedMutex), None);
         assert_eq!(semaphore(SemaphoreHandleKind::NvSciSync), None);
     }

@@ -38,6 +38,24 @@ use gpu::Gpu;
 use image::{ImageOperation, Kind, Work};
 use side::{Access, Side};
 
+/// The catalogue's text about the group.
+pub(crate) const ABOUT: &str = "\
+Every way in which the exporter's GPU writes or reads, in pairs with every way of the device. A scenario is one operation of
+the exporter, and runs all its pairs:
+
+| of the matrix | what there is |
+|---|---|
+| operations | one row each in `suite/src/render/image.rs` and `buffer.rs`, with its stages, accesses and image layout |
+| images | optimal and linear; 2D with mip levels, layers, cube, volume; 1 x 1 to 4096 x 3; four formats, and 19 more for draws, clears, fetches and copies |
+| queues | the main one, compute without graphics, transfer only, if the device has them: released on one, acquired on another |
+| order | the host, an imported timeline, binary semaphores; a bridge in `render.bridged` |
+| ways of the device | copies, kernels with surfaces, textures or pointers |
+| texels | arbitrary ones, and ones that GPUs compress; the device writes others before each operation |
+
+Each operation acquires and releases with exactly its own stages, accesses and layout. All texels and words are compared: of
+sRGB and of linear filters to within a code, of all others exactly. The report counts the pairs that were compared, and the
+possible ones of the device. Not covered: input attachments, texel buffers, and stores to other formats than four.";
+
 scenarios! {
     all need [exporter Commands, bridged timelines, word waits];
     "render.bridged", Any, "Draws, stores and fetches in turns with the device, whose values a bridge carries, keep every byte.",

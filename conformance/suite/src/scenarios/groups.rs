@@ -111,13 +111,7 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "External semaphores of the driver: order between the two sides, and malformed calls.",
         tables: &[semaphore_misuse::SCENARIOS, semaphore_order::SCENARIOS, semaphore_process::SCENARIOS],
     },
-    Group {
-        name: "render",
-        about: "Every way in which the exporter's GPU writes or reads, in pairs with every way of the device: each operation on \
-                images of every shape and format and on buffers, on each queue, ordered by the host, timelines and binary \
-                semaphores.",
-        tables: &[render::ON_IMAGES, render::ON_BUFFERS, render::SCENARIOS],
-    },
+    Group { name: "render", about: render::ABOUT, tables: &[render::ON_IMAGES, render::ON_BUFFERS, render::SCENARIOS] },
     Group { name: "graph", about: "Recorded work with many launches.", tables: &[graph::SCENARIOS] },
     Group {
         name: "capture",
