@@ -18,6 +18,8 @@ pub(super) struct Gpu<'a> {
     pub(super) context: &'a HeadlessContext,
     objects: RefCell<Vec<Object>>,
     buffers: RefCell<Vec<OwnedBuffer>>,
+    /// Layers and levels share pipelines, by all that they are made of.
+    pipelines: RefCell<Vec<(String, vk::Pipeline)>>,
     pending: Cell<bool>,
 }
 
@@ -73,6 +75,8 @@ impl Bound {
 /// Bound resources, and the layout of pipelines that use them.
 #[derive(Clone, Copy)]
 pub(super) struct Bindings {
+    /// One bit for each binding. Layouts of the same bindings are compatible.
+    bits: u32,
     set: vk::DescriptorSet,
     layout: vk::PipelineLayout,
 }
@@ -107,6 +111,9 @@ pub(super) struct PrivateImage {
     pub(super) usage: vk::ImageUsageFlags,
 }
 
+/// What the creation of pipelines returns.
+type Created = Result<Vec<vk::Pipeline>, (Vec<vk::Pipeline>, vk::Result)>;
+
 fn checked<T>(function: &str, result: ash::prelude::VkResult<T>) -> Verdict<T> {
     result.map_err(|code| Stop::failed(format!("{function}: {code}")))
 }
@@ -119,7 +126,8 @@ const SHADERS: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
 
 impl<'a> Gpu<'a> {
     pub(super) fn new(context: &'a HeadlessContext) -> Self {
-        Self { context, objects: RefCell::default(), buffers: RefCell::default(), pending: Cell::new(false) }
+        let (objects, buffers, pipelines) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Self { context, objects, buffers, pipelines, pending: Cell::new(false) }
     }
 
     pub(super) fn device(&self) -> &ash::Device {
@@ -334,7 +342,8 @@ impl<'a> Gpu<'a> {
             // SAFETY: set, buffer, view and sampler are live and of this device, and nothing uses the set yet.
             unsafe { device.update_descriptor_sets(&[write], &[]) };
         }
-        Ok(Bindings { set, layout })
+        let bits = places.iter().fold(0, |bits, (binding, _)| bits | 1 << binding);
+        Ok(Bindings { bits, set, layout })
     }
 
     fn module(&self, shader: Shader) -> Verdict<vk::ShaderModule> {
@@ -354,17 +363,19 @@ impl<'a> Gpu<'a> {
         parameters: Parameters,
         dispatch: impl FnOnce(&ash::Device),
     ) -> Verdict {
-        let entry = name(entry)?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(self.module(shader)?)
-            .name(&entry);
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(bindings.layout);
-        let device = self.device();
-        // SAFETY: module and layout are live and of this device, and every structure lives to the end of the call.
-        let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
-        self.bound(commands, pipelines, vk::PipelineBindPoint::COMPUTE, bindings, parameters)?;
-        dispatch(device);
+        let key = format!("{} {entry} {}", shader.name, bindings.bits);
+        let pipeline = self.pipeline(key, || {
+            let entry = name(entry)?;
+            let stage = vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(self.module(shader)?)
+                .name(&entry);
+            let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(bindings.layout);
+            // SAFETY: module and layout are live and of this device, and every structure lives to the end of the call.
+            Ok(unsafe { self.device().create_compute_pipelines(vk::PipelineCache::null(), &[info], None) })
+        })?;
+        self.use_pipeline(commands, pipeline, vk::PipelineBindPoint::COMPUTE, bindings, parameters);
+        dispatch(self.device());
         Ok(())
     }
 
@@ -376,6 +387,19 @@ impl<'a> Gpu<'a> {
         bindings: Bindings,
         parameters: Parameters,
     ) -> Verdict {
+        let Drawing { shader, vertex, fragment, formats, samples, pass, adds, points } = drawing;
+        let key = format!(
+            "{} {vertex} {fragment:?} {formats:?} {samples:?} {} {adds} {points:?} {}",
+            shader.name,
+            pass.is_some(),
+            bindings.bits
+        );
+        let pipeline = self.pipeline(key, || self.graphics_pipeline(drawing, bindings))?;
+        self.use_pipeline(commands, pipeline, vk::PipelineBindPoint::GRAPHICS, bindings, parameters);
+        Ok(())
+    }
+
+    fn graphics_pipeline(&self, drawing: &Drawing<'_>, bindings: Bindings) -> Verdict<Created> {
         let module = self.module(drawing.shader)?;
         let (vertex, fragment) = (name(drawing.vertex)?, drawing.fragment.map(name).transpose()?);
         let stage = |flags, entry| vk::PipelineShaderStageCreateInfo::default().stage(flags).module(module).name(entry);
@@ -423,33 +447,40 @@ impl<'a> Gpu<'a> {
             Some(pass) => info.render_pass(pass),
             None => info.push_next(&mut rendering),
         };
-        let device = self.device();
         // SAFETY: module, layout and render pass are live and of this device, and every structure lives to the end of the
-        // call. Without a render pass the device has dynamic rendering, which `Attachments::begin` has checked.
-        let pipelines = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &[info], None) };
-        self.bound(commands, pipelines, vk::PipelineBindPoint::GRAPHICS, bindings, parameters)
+        // call. Without a render pass the device has dynamic rendering, which `begin_dynamic` has checked.
+        Ok(unsafe { self.device().create_graphics_pipelines(vk::PipelineCache::null(), &[info], None) })
     }
 
-    fn bound(
+    /// The pipeline of this key, which is made once. Render passes of the same formats and samples are compatible.
+    fn pipeline(&self, key: String, make: impl FnOnce() -> Verdict<Created>) -> Verdict<vk::Pipeline> {
+        let known = self.pipelines.borrow().iter().find(|(known, _)| *known == key).map(|(_, pipeline)| *pipeline);
+        if let Some(pipeline) = known {
+            return Ok(pipeline);
+        }
+        let pipelines = checked("vkCreate*Pipelines", make()?.map_err(|(_, code)| code))?;
+        let pipeline = pipelines.first().copied().ok_or_else(|| Stop::failed("no pipeline".into()))?;
+        self.pipelines.borrow_mut().push((key, pipeline));
+        Ok(self.keep(pipeline, Object::Pipeline))
+    }
+
+    fn use_pipeline(
         &self,
         commands: vk::CommandBuffer,
-        pipelines: Result<Vec<vk::Pipeline>, (Vec<vk::Pipeline>, vk::Result)>,
+        pipeline: vk::Pipeline,
         point: vk::PipelineBindPoint,
         bindings: Bindings,
         parameters: Parameters,
-    ) -> Verdict {
-        let pipelines = checked("vkCreate*Pipelines", pipelines.map_err(|(_, code)| code))?;
-        let pipeline = pipelines.first().copied().ok_or_else(|| Stop::failed("no pipeline".into()))?;
-        let pipeline = self.keep(pipeline, Object::Pipeline);
+    ) {
         let constants: Vec<u8> = parameters.iter().flat_map(|word| word.to_le_bytes()).collect();
         let (device, sets) = (self.device(), [bindings.set]);
-        // SAFETY: recording; pipeline, set and layout are live and of this device, and belong together.
+        // SAFETY: recording; pipeline, set and layout are live and of this device, and the pipeline's layout has the same
+        // bindings.
         unsafe {
             device.cmd_bind_pipeline(commands, point, pipeline);
             device.cmd_bind_descriptor_sets(commands, point, bindings.layout, 0, &sets, &[]);
             device.cmd_push_constants(commands, bindings.layout, SHADERS, 0, &constants);
         }
-        Ok(())
     }
 
     /// Draws a triangle that covers a rectangle of the viewport.

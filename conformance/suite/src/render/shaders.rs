@@ -6,10 +6,10 @@ use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
 
 /// A compiled shader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) struct Shader {
     /// The name of its file in `shaders`, without the ending.
-    name: &'static str,
+    pub(super) name: &'static str,
     spirv: &'static [u8],
     #[cfg(test)]
     source: Source,
