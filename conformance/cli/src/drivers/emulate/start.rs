@@ -241,8 +241,11 @@ fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     std::fs::copy(program, &new).map_err(cannot)?;
     let c_library = Manifest::read(&folder).and_then(|manifest| manifest.c_library());
     change(&new, &folder, is_newer(c_library.as_deref(), &c_library_here()))?;
-    new.persist(&copy).map_err(|error| cannot(error.error))?;
-    Ok(copy)
+    match new.persist_noclobber(&copy) {
+        Err(error) if error.error.kind() != std::io::ErrorKind::AlreadyExists => Err(cannot(error.error)),
+        // Another process has made the same one, and may have started it.
+        _ => Ok(copy),
+    }
 }
 
 /// Sets loader and library paths of a copy: AMD's first, then those of the newer system, the folder's or this one.
