@@ -3,7 +3,9 @@
 # Mesa's Vulkan driver RADV of Debian 13; 5.2.3 is used beside the system's. Nothing is installed, and root is not needed:
 # `conformance run --emulate amd:VERSION` finds them there.
 #
-#   amd-runtimes.sh [--accept] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
+#   amd-runtimes.sh [--accept] [--newest-mesa] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
+#
+# --newest-mesa takes the newest RADV of the runtime's suites, whatever the lock has.
 #
 # ci/amd-runtimes.lock has the packages of this project's results. Another version of one of AMD's own packages or of Mesa
 # is an error; --accept accepts it and rewrites the lock. Other versions of their dependencies are only reported.
@@ -42,7 +44,12 @@ if [ "${1-}" = --accept ]; then
     accept=1
     shift
 fi
-[ $# -ge 2 ] || stop $WRONG "usage: amd-runtimes.sh [--accept] FOLDER VERSION..., with these versions: 5.2.3 5.7.1 6.4.3 7.2.4"
+if [ "${1-}" = --newest-mesa ]; then
+    for version in "${!mesa[@]}"; do mesa[$version]="mesa-vulkan-drivers"; done
+    pinned=$own
+    shift
+fi
+[ $# -ge 2 ] || stop $WRONG "usage: amd-runtimes.sh [--accept] [--newest-mesa] FOLDER VERSION..., with these versions: 5.2.3 5.7.1 6.4.3 7.2.4"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
@@ -153,7 +160,7 @@ compare() {
             echo "$version: $package is $found, and ${locked:-not there} in the lock" >&2
             wrong=1
         else
-            echo "$version: $package is $found, and ${locked:-not there} in the lock: a dependency, which may move"
+            echo "$version: $package is $found, and ${locked:-not there} in the lock: it may move"
         fi
     done <"$manifest"
     [ -z "$wrong" ]
