@@ -33,7 +33,7 @@ fn trap_handler(system: &System) -> Option<Fault> {
     has_it.then(|| {
         let cause = format!(
             "Linux {release} maps its trap handler where RADV maps its first program: HIP and Vulkan cannot be used in one \
-             process (hipInit fails with code 100, or RADV crashes)"
+             process (hipInit fails with code 100 or 101, or RADV crashes)"
         );
         let remedy = "update the kernel to 6.6.14, 6.7.2 or newer, or use HIP and Vulkan in two processes";
         Fault::warning("kernel_trap_handler", cause, remedy)

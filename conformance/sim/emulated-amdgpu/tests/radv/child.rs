@@ -310,7 +310,7 @@ fn trap_handler_hip_second() -> Result<()> {
     match hip() {
         Ok(hip) if hip.version()? <= (5, 2) => share_with_hip(&hip, &gpu),
         Ok(_) => Err("HIP started".to_owned()),
-        Err(error) if error == "hipInit = 100" => Ok(()),
+        Err(error) if ["hipInit = 100", "hipInit = 101"].contains(&error.as_str()) => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -347,7 +347,8 @@ fn hip_cycles(count: u32) -> Result<()> {
         gpu.free(buffer);
     }
     let after = held();
-    if count > FIRST && after != before {
+    // 7.2 never frees an import that was mapped.
+    if count > FIRST && (after == before) == (hip.version()? == (7, 2)) {
         return Err(format!("descriptors and mappings: {before:?} after {FIRST} cycles, {after:?} after {count}"));
     }
     Ok(())
