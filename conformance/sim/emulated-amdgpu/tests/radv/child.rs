@@ -347,8 +347,11 @@ fn hip_cycles(count: u32) -> Result<()> {
         gpu.free(buffer);
     }
     let after = held();
+    // A thread that starts late maps a few regions; a leak is one in each cycle.
+    let cycles = count.saturating_sub(FIRST) as usize;
+    let leaks = after.0 != before.0 || after.1 >= before.1 + cycles;
     // 7.2 never frees an import that was mapped.
-    if count > FIRST && (after == before) == (hip.version()? == (7, 2)) {
+    if cycles > 0 && leaks != (hip.version()? == (7, 2)) {
         return Err(format!("descriptors and mappings: {before:?} after {FIRST} cycles, {after:?} after {count}"));
     }
     Ok(())
