@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Sets up AMD's HIP runtimes from Debian's packages, each in a separate folder with the libraries that it needs. Nothing
-# is installed, and root is not needed: `conformance run --emulate amd:VERSION` finds them there.
+# Sets up AMD's HIP runtimes from Debian's packages, each in a separate folder with the libraries that it needs, and with
+# Mesa's Vulkan driver RADV of Debian 13; 5.2.3 is used beside the system's. Nothing is installed, and root is not needed:
+# `conformance run --emulate amd:VERSION` finds them there.
 #
-#   amd-runtimes.sh [--accept] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
+#   amd-runtimes.sh [--accept] [--newest-mesa] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
 #
-# ci/amd-runtimes.lock has the packages of this project's results. Another version of one of AMD's own packages is an
-# error; --accept accepts it and rewrites the lock. Other versions of their dependencies are only reported.
+# --newest-mesa takes the newest RADV of the runtime's suites, whatever the lock has.
 #
-# A folder VERSION has `manifest` (package, version, SHA-256 of its file), and libraries in `amd`, `libc` and `lib`.
+# ci/amd-runtimes.lock has the packages of this project's results. Another version of one of AMD's own packages or of Mesa
+# is an error; --accept accepts it and rewrites the lock. Other versions of their dependencies are only reported.
+#
+# A folder VERSION has `manifest` (package, version, SHA-256 of its file), libraries in `amd`, `libc` and `lib`, and
+# RADV's manifest in `vulkan`.
 # Packages come from the mirror that this machine's apt uses. An existing folder is only compared with the lock.
 #
 # Exit status: 0 if all are set up; 2 for wrong arguments or a missing tool; 3 if a suite cannot be reached, or no
@@ -16,6 +20,7 @@ set -euo pipefail
 WRONG=2 UNREACHABLE=3 DIFFERENT=4
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 lock=$repository/ci/amd-runtimes.lock
+RADV=libvulkan_radeon.so
 
 stop() {
     local status=$1
@@ -26,16 +31,25 @@ stop() {
 
 # For each version: the generation in its package's name, and the suites that have it. The last one is preferred.
 declare -A generation=([5.2.3]=5 [5.7.1]=5 [6.4.3]=6 [7.2.4]=7)
-declare -A suites=([5.2.3]=bookworm [5.7.1]=trixie [6.4.3]=sid [7.2.4]="sid experimental")
+declare -A suites=([5.2.3]=bookworm [5.7.1]=trixie [6.4.3]="trixie sid" [7.2.4]="trixie sid experimental")
+# The package of RADV, with the suite that it is from.
+declare -A mesa=([5.7.1]=mesa-vulkan-drivers/trixie [6.4.3]=mesa-vulkan-drivers/trixie [7.2.4]=mesa-vulkan-drivers/trixie)
 # AMD's own packages, without their dependencies.
 own='^(libamdhip64-|libhsa-runtime64-|libhsakmt|libamd-comgr)'
+# Packages whose versions change results.
+pinned="$own|^mesa-vulkan-drivers\$"
 
 accept=
 if [ "${1-}" = --accept ]; then
     accept=1
     shift
 fi
-[ $# -ge 2 ] || stop $WRONG "usage: amd-runtimes.sh [--accept] FOLDER VERSION..., with these versions: 5.2.3 5.7.1 6.4.3 7.2.4"
+if [ "${1-}" = --newest-mesa ]; then
+    for version in "${!mesa[@]}"; do mesa[$version]="mesa-vulkan-drivers"; done
+    pinned=$own
+    shift
+fi
+[ $# -ge 2 ] || stop $WRONG "usage: amd-runtimes.sh [--accept] [--newest-mesa] FOLDER VERSION..., with these versions: 5.2.3 5.7.1 6.4.3 7.2.4"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
@@ -88,26 +102,36 @@ download() {
     )
     apt-get "${options[@]}" update >&2 ||
         stop $UNREACHABLE "$version: its suite cannot be reached: ${suites[$version]}; see above"
+    local packages=("libamdhip64-${generation[$version]}" ${mesa[$version]:+"${mesa[$version]}"})
     # The name of the last suite.
     apt-get "${options[@]}" install --download-only --yes --no-install-recommends \
-        --target-release "${suites[$version]##* }" "libamdhip64-${generation[$version]}" >&2 ||
-        stop $UNREACHABLE "$version: libamdhip64-${generation[$version]} cannot be had from ${suites[$version]} today; see above"
+        --target-release "${suites[$version]##* }" "${packages[@]}" >&2 ||
+        stop $UNREACHABLE "$version: ${packages[*]} cannot be had from ${suites[$version]} today; see above"
 }
 
 # Sorts the libraries of the packages into AMD's, the C library's, and others, and writes the manifest. The others are
-# in `lib`, because LLVM looks for its own in ../lib, whatever paths a program sets.
+# in `lib`, because LLVM looks for its own in ../lib, whatever paths a program sets. The Vulkan loader is not among them: it
+# and its layers stay the system's. Of Mesa only RADV is.
 unpack() {
-    local work=$1 new=$2 file package part folder_of_libraries
+    local work=$1 new=$2 file package part names folder_of_libraries
     mkdir -p "$new/amd" "$new/libc" "$new/lib"
     for file in "$work"/cache/archives/*.deb; do
         package=$(dpkg-deb --field "$file" Package)
         if [[ $package =~ $own ]]; then part=amd; elif [ "$package" = libc6 ]; then part=libc; else part=lib; fi
         printf '%s %s %s\n' "$package" "$(dpkg-deb --field "$file" Version)" "$(sha256sum "$file" | cut -d ' ' -f 1)"
         rm -rf "$work/files"
+        [ "$package" != libvulkan1 ] || continue
+        names='*.so*'
         dpkg-deb --extract "$file" "$work/files"
+        if [ "$package" = mesa-vulkan-drivers ]; then
+            names=$RADV
+            mkdir "$new/vulkan"
+            # The loader takes a path with a slash as relative to the manifest.
+            sed "s|\"[^\"]*$RADV\"|\"../lib/$RADV\"|" "$work"/files/usr/share/vulkan/icd.d/radeon_icd*.json >"$new/vulkan/radeon_icd.json"
+        fi
         for folder_of_libraries in "$work"/files/{usr/,}lib/x86_64-linux-gnu; do
             [ -d "$folder_of_libraries" ] || continue
-            find "$folder_of_libraries" -maxdepth 1 -name '*.so*' -exec cp -a --target-directory="$new/$part" {} +
+            find "$folder_of_libraries" -maxdepth 1 -name "$names" -exec cp -a --target-directory="$new/$part" {} +
         done
     done | LC_ALL=C sort >"$work/manifest"
     local dangling
@@ -132,11 +156,11 @@ compare() {
         elif [ "$found" = "$locked" ]; then
             echo "$version: $package $found is another file than that of the lock" >&2
             wrong=1
-        elif [[ $package =~ $own ]]; then
+        elif [[ $package =~ $pinned ]]; then
             echo "$version: $package is $found, and ${locked:-not there} in the lock" >&2
             wrong=1
         else
-            echo "$version: $package is $found, and ${locked:-not there} in the lock: a dependency, which may move"
+            echo "$version: $package is $found, and ${locked:-not there} in the lock: it may move"
         fi
     done <"$manifest"
     [ -z "$wrong" ]
@@ -157,10 +181,15 @@ record() {
     rm "$lock.new"
 }
 
+# Whether a folder has all packages of its version.
+is_complete() {
+    [ -f "$folder/$1/manifest" ] && { [ -z "${mesa[$1]-}" ] || grep -q '^mesa-vulkan-drivers ' "$folder/$1/manifest"; }
+}
+
 work=
 trap 'rm -rf "$work"' EXIT
 for version in "$@"; do
-    if [ ! -f "$folder/$version/manifest" ]; then
+    if ! is_complete "$version"; then
         work=$(mktemp -d "$folder/.$version.XXXXXX")
         download "$version" "$work"
         unpack "$work" "$work/new"

@@ -2,20 +2,28 @@
 # Runs the conformance suite on AMD's own HIP runtimes and an emulated kernel driver, on a Debian machine without a GPU,
 # including all setup.
 #
-#   amd.sh [VERSION...]   runtimes, as in ci/amd-runtimes.sh; without one, 5.2.3
+#   amd.sh [--newest-mesa] [VERSION...]   runtimes, as in ci/amd-runtimes.sh; without one, 5.2.3
 #
 # Installs packages if it is root, and otherwise lists the missing ones. Needs Rust. Sets the runtimes up in target/amd,
-# unless the system has the same one installed. Reports are in target/amd-results, by version: JSON, JUnit, one page.
+# unless the system has the same one installed; with --newest-mesa, in target/amd-newest-mesa. Reports are in
+# target/amd-results, by version: JSON, JUnit, one page.
 #
 # Exit status: 0 if all results are as expected; 1 if a scenario failed; 2 if something is missing; 3 and 4 as from
 # ci/amd-runtimes.sh: a suite that cannot be reached, packages that differ from the lock.
 set -euo pipefail
 FAILED=1 MISSING=2
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+root=$target/amd
+results=$target/amd-results
+options=()
+if [ "${1-}" = --newest-mesa ]; then
+    root=$target/amd-newest-mesa
+    options=(--newest-mesa)
+    shift
+fi
 versions=("$@")
 [ $# -gt 0 ] || versions=(5.2.3)
-target=${CARGO_TARGET_DIR:-$PWD/target}
-results=$target/amd-results
 
 stop() {
     local status=$1
@@ -50,13 +58,13 @@ is_installed() {
 mkdir -p "$results"
 failed=()
 for version in "${versions[@]}"; do
-    is_installed "$version" || ci/amd-runtimes.sh "$target/amd" "$version"
+    is_installed "$version" || ci/amd-runtimes.sh "${options[@]}" "$root" "$version"
     printf '\n%s\n' "AMD's runtime $version:"
     report=$results/$version
-    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
+    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$root" --require hip,vulkan --quiet \
         --retries 0 --json "$report.json" --junit "$report.xml" --html "$report.html" || failed+=("$version")
     # Streams that wait for each other, 16 of them on 4 hardware queues: progress depends on the order of events.
-    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
+    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$root" --require hip,vulkan --quiet \
         --retries 0 --exporter vulkan --filter 'timeline.{dependencies,chain}.bridge' --repeat 100 || failed+=("$version, 100 times")
 done
 

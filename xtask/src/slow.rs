@@ -32,9 +32,12 @@ pub(crate) static STEPS: &[Step] = steps![
     "address", "tests under AddressSanitizer", |_| run("ci/sanitize.sh address").check();
     "thread", "tests under ThreadSanitizer", |_| run("ci/sanitize.sh thread").check();
     "amd-5.2.3", "the suite on AMD's runtime 5.2.3, with repetitions; its recorded answers", |session| amd(session, "5.2.3");
-    "amd-5.7.1", "the same on 5.7.1", |session| amd(session, "5.7.1");
+    "amd-5.7.1", "the same on 5.7.1, and the tests of Debian 13's RADV", |session| amd(session, "5.7.1");
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
+    "amd-newest-mesa", "the suite on 7.2.4 beside the newest RADV of Debian", |session| {
+        of_debian(session, "the newest RADV", run("ci/amd.sh --newest-mesa 7.2.4")).map(drop)
+    };
     "package", "packages of the published crates, as Cargo verifies them before a release", package::verified;
     "outside", "an example with the README's dependency and a third party's backend, outside of the workspace", check;
     "floors", "the published crates with the oldest dependencies that they declare", package::floors;
@@ -141,26 +144,39 @@ fn newer_vulkan(session: &Session) -> Outcome {
         .check()
 }
 
-/// If a suite of Debian cannot be reached, or is inconsistent today, its runtime is left out.
+/// Runs a script that needs packages of Debian's next releases. `false` if a suite cannot be reached, or is inconsistent today:
+/// then `what` is left out.
+fn of_debian(session: &Session, what: &str, script: Run) -> Result<bool, String> {
+    let status = script.status()?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(UNREACHABLE) => session.leave_out(what, "access to Debian's suites").map(|()| false),
+        _ => Err(format!("{what}: {status}")),
+    }
+}
+
 fn amd(session: &Session, version: &str) -> Outcome {
     // Not the folder in which `amd.sh` prefers runtimes to the system's.
     let root = session.target.join("amd-recorded");
-    for command in [run("ci/amd.sh").arg(version), run("ci/amd-runtimes.sh").arg(&root).arg(version)] {
-        let status = command.status()?;
-        match status.code() {
-            Some(0) => {}
-            Some(UNREACHABLE) => {
-                return session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites");
-            }
-            _ => return Err(format!("AMD's runtime {version}: {status}")),
+    for script in [run("ci/amd.sh").arg(version), run("ci/amd-runtimes.sh").arg(&root).arg(version)] {
+        if !of_debian(session, &format!("AMD's runtime {version}"), script)? {
+            return Ok(());
         }
     }
     // The simulator of HIP is compared with these answers. `amd.sh` has built the emulated kernel driver.
     let test = format!("hip_calls_compared -- the_record_is_what_{version}_answers");
     cargo(&format!("test --package gpu-interop-conformance-cli --test {test}"))
-        .env("GPU_INTEROP_AMD_RUNTIMES", root)
+        .env("GPU_INTEROP_AMD_RUNTIMES", &root)
         .env("GPU_INTEROP_REQUIRE_AMD_RUNTIMES", "1")
         .env("GPU_INTEROP_EMULATED_AMDGPU", session.target.join("release/libgpu_interop_emulated_amdgpu.so"))
+        .check()?;
+    // The fast step runs these on the system's RADV and runtime.
+    let folder = root.join(version);
+    if !folder.join("vulkan").is_dir() {
+        return Ok(());
+    }
+    cargo("test --package gpu-interop-emulated-amdgpu --test radv")
+        .env("GPU_INTEROP_SIM_AMDGPU_TEST_RUNTIME", folder)
         .check()
 }
 

@@ -111,8 +111,8 @@ impl Vendor for Hip {
             if cfg!(windows) {
                 "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, and that the GPU's driver is installed"
             } else {
-                "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, and that this user may open /dev/kfd \
-                 and /dev/dri/render*"
+                "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, that this user may open /dev/kfd and \
+                 /dev/dri/render*, and, if the process uses Vulkan, that the kernel is not Linux 6.6.1 to 6.6.13, 6.7.0 or 6.7.1"
             },
         );
         match (purpose, code) {

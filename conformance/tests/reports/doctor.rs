@@ -30,7 +30,8 @@ struct Plant {
 const NOTHING: Plant = Plant { files: &[], removed: &[], variables: &[], closed: None, id: "" };
 
 /// A machine with an NVIDIA and an AMD GPU, without a fault.
-const SOUND: [(&str, &str); 18] = [
+const SOUND: [(&str, &str); 19] = [
+    ("proc/sys/kernel/osrelease", "6.6.14-amd64\n"),
     ("proc/2/comm", "kthreadd\n"),
     ("etc/group", "root:x:0:\nrender:x:106:\n"),
     ("usr/lib/x86_64-linux-gnu/libvulkan.so.1", ""),
@@ -51,7 +52,7 @@ const SOUND: [(&str, &str); 18] = [
     ("dev/dri/renderD128", ""),
 ];
 
-const PLANTS: [Plant; 35] = [
+const PLANTS: [Plant; 37] = [
     Plant {
         files: &[(".dockerenv", "")],
         removed: &["usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0"],
@@ -103,6 +104,8 @@ const PLANTS: [Plant; 35] = [
         id: "two_hip_runtimes",
         ..NOTHING
     },
+    Plant { files: &[("proc/sys/kernel/osrelease", "6.6.13-200.fc39.x86_64\n")], id: "kernel_trap_handler", ..NOTHING },
+    Plant { files: &[("proc/sys/kernel/osrelease", "6.7.0-zen1\n")], id: "kernel_trap_handler", ..NOTHING },
     Plant { files: &[("sys/module/nvidia/version", "585.10\n")], id: "driver_older_than_module", ..NOTHING },
     Plant {
         files: &[("proc/sys/kernel/osrelease", "5.15.90.1-microsoft-standard-WSL2\n"), ("dev/dxg", "")],

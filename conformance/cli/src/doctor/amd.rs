@@ -15,7 +15,29 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
     faults.extend(kfd(system));
     faults.extend(render_nodes(system));
     faults.extend(runtimes(system));
+    faults.extend(trap_handler(system));
     faults
+}
+
+/// Kernels that map the trap handler of a process at 0x800000000000. RADV, Mesa's Vulkan driver, maps its first program or
+/// command buffer there, and shares page tables with HIP 5.7 and later.
+fn trap_handler(system: &System) -> Option<Fault> {
+    if !system.exists("/sys/module/amdgpu") {
+        return None;
+    }
+    let release = system.text("/proc/sys/kernel/osrelease")?;
+    let release = release.trim();
+    let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
+    let numbers = [numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?];
+    let has_it = ([6, 6, 1]..=[6, 6, 13]).contains(&numbers) || ([6, 7, 0]..=[6, 7, 1]).contains(&numbers);
+    has_it.then(|| {
+        let cause = format!(
+            "Linux {release} maps its trap handler where RADV maps its first program: HIP and Vulkan cannot be used in one \
+             process (hipInit fails with code 100 or 101, or RADV crashes)"
+        );
+        let remedy = "update the kernel to 6.6.14, 6.7.2 or newer, or use HIP and Vulkan in two processes";
+        Fault::warning("kernel_trap_handler", cause, remedy)
+    })
 }
 
 /// The compute device of AMD's kernel driver.

@@ -8,6 +8,7 @@
 //! | `FAULTS` | comma list of faults, see [`crate::faults`] | none |
 //! | `LOG` | 0 to 3, messages to stderr | 0 |
 //! | `ACCELERATE` | `large`: the runtimes' kernels of large fills and copies are executed as such; `none`: all instructions are executed; `check`: they are, and the kernels of fills and copies are compared with what they should do | `large` |
+//! | `TRAP_HANDLER` | `reserved`: the kernel's trap handler is at addresses that no program uses; `high`: it is at 0x800000000000, as of Linux 6.6.1 to 6.6.13, 6.7.0 and 6.7.1, where RADV's first program or command buffer is | `reserved` |
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //!
@@ -33,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) faults: Vec<Fault>,
     pub(crate) log: u8,
     pub(crate) acceleration: Acceleration,
+    pub(crate) trap_handler: TrapHandler,
     pub(crate) report: Option<PathBuf>,
     pub(crate) vulkan_gpu: Option<usize>,
 }
@@ -46,6 +48,15 @@ pub(crate) enum Acceleration {
     None,
     /// By their instructions, and the result is compared.
     Check,
+}
+
+/// Where the kernel maps its trap handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TrapHandler {
+    /// At addresses that are withheld from programs.
+    Reserved,
+    /// At the lowest of the high addresses.
+    High,
 }
 
 /// The settings of this process; `None` if a variable is invalid.
@@ -86,6 +97,11 @@ impl Settings {
             Some("check") => Acceleration::Check,
             Some(other) => return Err(SettingsError::new("ACCELERATE", other)),
         };
+        let trap_handler = match text("TRAP_HANDLER")?.as_deref() {
+            None | Some("reserved") => TrapHandler::Reserved,
+            Some("high") => TrapHandler::High,
+            Some(other) => return Err(SettingsError::new("TRAP_HANDLER", other)),
+        };
         let vulkan_gpu = match text("VULKAN_GPU")? {
             Some(none) if none == "none" => None,
             index => Some(number("VULKAN_GPU", index, 0)?),
@@ -100,6 +116,7 @@ impl Settings {
             faults: text("FAULTS")?.map_or(Ok(Vec::new()), |list| list.split(',').map(str::parse).collect())?,
             log: number("LOG", text("LOG")?, 0)?,
             acceleration,
+            trap_handler,
             report: variable("REPORT").filter(|path| !path.is_empty()).map(PathBuf::from),
             vulkan_gpu,
         })
@@ -195,7 +212,7 @@ mod tests {
         assert_eq!((gpu.model.name, gpu.address.to_string().as_str()), ("gfx906", "0000:03:00.0"));
         assert_eq!((settings.vram, settings.large_bar, settings.vulkan_gpu), (8 << 30, true, Some(0)));
         assert_eq!((settings.log, settings.report, settings.faults), (0, None, Vec::new()));
-        assert_eq!(settings.acceleration, Acceleration::Large);
+        assert_eq!((settings.acceleration, settings.trap_handler), (Acceleration::Large, TrapHandler::Reserved));
     }
 
     #[test]
@@ -207,6 +224,7 @@ mod tests {
             ("FAULTS", "queue-hang:2,ioctl-create-queue:1:ENOMEM"),
             ("LOG", "2"),
             ("ACCELERATE", "check"),
+            ("TRAP_HANDLER", "high"),
             ("REPORT", "/x/y"),
             ("VULKAN_GPU", "1"),
         ])
@@ -215,7 +233,7 @@ mod tests {
         assert_eq!(addresses, ["gfx900 0000:03:00.0", "gfx906 0001:0a:1f.7"]);
         assert_eq!((settings.vram, settings.large_bar, settings.faults.len()), (1 << 20, false, 2));
         assert_eq!((settings.log, settings.report, settings.vulkan_gpu), (2, Some("/x/y".into()), Some(1)));
-        assert_eq!(settings.acceleration, Acceleration::Check);
+        assert_eq!((settings.acceleration, settings.trap_handler), (Acceleration::Check, TrapHandler::High));
         assert_eq!(read(&[("VULKAN_GPU", "none")]).unwrap().vulkan_gpu, None);
         let second = read(&[("DEVICES", "gfx906,gfx906")]).unwrap().gpus[1].address;
         assert_eq!(second.to_string(), "0000:43:00.0");
@@ -234,6 +252,7 @@ mod tests {
             ("FAULTS", "nonsense"),
             ("LOG", "loud"),
             ("ACCELERATE", "all"),
+            ("TRAP_HANDLER", "low"),
             ("VULKAN_GPU", "1"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();

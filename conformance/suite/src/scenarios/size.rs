@@ -1,5 +1,8 @@
 //! Sizes at boundaries.
 
+use gpu_interop::vulkan::VulkanInterop;
+use gpu_interop::vulkan::ash::vk::MemoryHeapFlags;
+
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
@@ -60,11 +63,27 @@ fn one_gib(context: &Context) -> Verdict {
     both_ways(context, 1 << 30)
 }
 
+/// The size of the device's largest heap of its own memory.
+fn largest_heap(vulkan: &VulkanInterop) -> Option<u64> {
+    let physical = vulkan.physical_device();
+    // SAFETY: the device belongs to the instance, and both live as long as `vulkan`.
+    let properties = unsafe { vulkan.instance().get_physical_device_memory_properties(physical) };
+    let heaps = properties.memory_heaps_as_slice().iter();
+    heaps.filter(|heap| heap.flags.contains(MemoryHeapFlags::DEVICE_LOCAL)).map(|heap| heap.size).max()
+}
+
 /// Offsets of more than 32 bits are not truncated in copies, slices and mappings. CPU drivers allocate pages on the
 /// first write, so that little memory is needed there.
 fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
+    let largest = context.exporter()?.vulkan().and_then(|vulkan| largest_heap(vulkan.interop()));
+    if let Some(largest) = largest.filter(|largest| *largest < SIZE) {
+        let mib = largest >> 20;
+        return Err(Stop::unsupported(format!(
+            "needs an allocation of {SIZE} bytes; the GPU's largest heap has {mib} MiB"
+        )));
+    }
     let buffer = context.buffer(SIZE)?;
     let memory = context.import_memory(&*buffer)?;
     let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.stream()?);

@@ -21,9 +21,12 @@ const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 const PRELOAD: &str = "LD_PRELOAD";
 /// The GPUs that the driver emulates; a value set by the user is kept.
 const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
-/// Two GPUs, for scenarios with several devices. HIP 5.2 does not support stream waits for words on the smaller gfx906,
-/// and therefore no timelines.
-const TWO_GPUS: &str = "gfx908,gfx908";
+
+/// Two GPUs, for scenarios with several devices. HIP 5.2 does not support stream waits for words on gfx906, and therefore no
+/// timelines. Newer versions of RADV, those beside newer runtimes, do not support gfx908, which has no graphics.
+fn two_gpus(release: &str) -> &'static str {
+    if release.starts_with("5.2.") { "gfx908,gfx908" } else { "gfx906,gfx906" }
+}
 
 /// Replaces this process by the emulated one. In the emulated process, returns the object that cleans up at its end.
 ///
@@ -51,9 +54,10 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>, vulkan: Option<V
     let mut command = Command::new(start);
     command.env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
     command.env(PRELOAD, joined(file.as_os_str(), std::env::var_os(PRELOAD)));
-    command.envs(vulkan_variables(&file, folder.path(), vulkan, |name| std::env::var_os(name))?);
+    let drivers = driver_folders(runtime.folder.as_deref());
+    command.envs(vulkan_variables(&file, folder.path(), &drivers, vulkan, |name| std::env::var_os(name))?);
     if set_variable(DEVICES).is_none() {
-        command.env(DEVICES, TWO_GPUS);
+        command.env(DEVICES, two_gpus(&runtime.release));
     }
     // The other process removes the folder. After a failure this one does.
     let session = Session { folder: folder.keep() };
@@ -101,8 +105,13 @@ fn missing(program: &Path) -> Stop {
 
 /// The layer's name.
 const LAYER: &str = "VK_LAYER_gpu_interop_emulated_amdgpu";
-/// Folders of the files that name drivers.
+/// The system's folders of the files that name drivers.
 const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+
+/// The folders of the files that name drivers: that of a runtime's folder, whose RADV is of the same age, then the system's.
+fn driver_folders(runtime: Option<&Path>) -> Vec<PathBuf> {
+    runtime.map(|folder| folder.join("vulkan")).into_iter().chain(DRIVERS.map(PathBuf::from)).collect()
+}
 
 impl VulkanDriver {
     /// Prefix of the name of the driver's file.
@@ -117,13 +126,15 @@ impl VulkanDriver {
 /// Vulkan on the emulated GPU: RADV, or the CPU driver with the GPU's PCI address. The emulated driver's library is also a
 /// Vulkan layer, which sets lavapipe's PCI address: a HIP device and a Vulkan device are matched by it, as on hardware.
 ///
-/// Writes the layer's manifest to `folder` and returns the variables that activate it. `current` reads the environment.
+/// Writes the layer's manifest to `folder` and returns the variables that activate it. `drivers` are the folders of the
+/// files that name drivers. `current` reads the environment.
 ///
 /// # Errors
 /// If the file cannot be written, or the wanted driver is not installed.
 fn vulkan_variables(
     driver: &Path,
     folder: &Path,
+    drivers: &[PathBuf],
     wanted: Option<VulkanDriver>,
     current: impl Fn(&str) -> Option<OsString>,
 ) -> Verdict<Vec<(&'static str, OsString)>> {
@@ -149,14 +160,13 @@ fn vulkan_variables(
     if wanted.is_none() && names.iter().any(chosen) {
         return Ok(variables);
     }
-    let folders = DRIVERS.map(PathBuf::from);
-    let found = |driver: VulkanDriver| driver_file(&folders, driver.prefix()).map(|file| (driver, file));
+    let found = |driver: VulkanDriver| driver_file(drivers, driver.prefix()).map(|file| (driver, file));
     let file = match wanted {
         Some(driver) => Some(found(driver).ok_or_else(|| {
             Stop::failed(format!(
                 "Vulkan's driver {driver:?} is not installed (Debian: mesa-vulkan-drivers); there is no {}*.json in {}",
                 driver.prefix(),
-                DRIVERS.join(", ")
+                drivers.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
             ))
         })?),
         None => found(VulkanDriver::Radv).or_else(|| found(VulkanDriver::Lavapipe)),
@@ -231,8 +241,11 @@ fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     std::fs::copy(program, &new).map_err(cannot)?;
     let c_library = Manifest::read(&folder).and_then(|manifest| manifest.c_library());
     change(&new, &folder, is_newer(c_library.as_deref(), &c_library_here()))?;
-    new.persist(&copy).map_err(|error| cannot(error.error))?;
-    Ok(copy)
+    match new.persist_noclobber(&copy) {
+        Err(error) if error.error.kind() != std::io::ErrorKind::AlreadyExists => Err(cannot(error.error)),
+        // Another process has made the same one, and may have started it.
+        _ => Ok(copy),
+    }
 }
 
 /// Sets loader and library paths of a copy: AMD's first, then those of the newer system, the folder's or this one.
@@ -321,7 +334,7 @@ mod tests {
         let with = |set: &[(&str, &str)]| {
             let set: Vec<(String, OsString)> = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).into())).collect();
             let current = move |name: &str| set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-            vulkan_variables(Path::new("/d/lib.so"), folder.path(), None, current).expect("variables")
+            vulkan_variables(Path::new("/d/lib.so"), folder.path(), &[], None, current).expect("variables")
         };
         let value = |all: &[(&'static str, OsString)], name: &str| {
             all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string_lossy().into_owned())
@@ -350,6 +363,30 @@ mod tests {
         let file = folder.path().join("lvp_icd.x86_64.json");
         std::fs::write(&file, "").expect("a file");
         assert_eq!(driver_file(&folders, VulkanDriver::Lavapipe.prefix()), Some(file));
+    }
+
+    #[test]
+    fn a_runtime_with_its_own_radv_is_used_beside_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |runtime: Option<&Path>| {
+            let drivers: Vec<PathBuf> =
+                driver_folders(runtime).into_iter().map(|path| in_root(folder.path(), &path)).collect();
+            driver_file(&drivers, VulkanDriver::Radv.prefix())
+        };
+        let system = folder.path().join("usr/share/vulkan/icd.d/radeon_icd.x86_64.json");
+        let own = folder.path().join("amd/7.2.4/vulkan/radeon_icd.json");
+        for file in [&system, &own] {
+            std::fs::create_dir_all(file.parent().expect("a folder")).expect("folders");
+            std::fs::write(file, "").expect("a file");
+        }
+        assert_eq!(file(None), Some(system.clone()));
+        assert_eq!(file(Some(Path::new("/amd/7.2.4"))), Some(own));
+        assert_eq!(file(Some(Path::new("/amd/5.2.3"))), Some(system), "the folder has none");
+    }
+
+    /// A path below another root.
+    fn in_root(root: &Path, path: &Path) -> PathBuf {
+        root.join(path.strip_prefix("/").expect("an absolute path"))
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::emulation::{Device, Emulation};
 use crate::kfd::memory::doorbell_offset;
 use crate::memory::PageFault;
 use crate::queue::{Description, Queue, Stop, aql};
+use crate::settings::TrapHandler;
 use crate::{gpu, queue, report};
 
 /// Executes an ioctl.
@@ -123,7 +124,13 @@ fn acquire_vm(emulation: &Emulation, value: &mut AcquireVm) -> Result<()> {
     let gpu = emulation.gpu(value.gpu_id)?;
     let descriptor = i32::try_from(value.drm_fd).map_err(|_| Errno::INVAL)?;
     let file = emulation.files.find(descriptor).ok_or(Errno::INVAL)?;
-    if file.device == Device::Render(gpu.index) { Ok(()) } else { Err(Errno::INVAL) }
+    if file.device != Device::Render(gpu.index) {
+        return Err(Errno::INVAL);
+    }
+    match emulation.settings.trap_handler {
+        TrapHandler::Reserved => Ok(()),
+        TrapHandler::High => emulation.memory.map_trap_handler(gpu.index, file.number),
+    }
 }
 
 /// Page faults are never retried.

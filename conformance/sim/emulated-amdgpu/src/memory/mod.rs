@@ -123,6 +123,11 @@ impl Memory {
         self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.map(start, span)
     }
 
+    /// Maps the kernel's trap handler among the addresses of an open file, which become those of KFD.
+    pub(crate) fn map_trap_handler(&self, gpu: usize, file: u64) -> Result<()> {
+        self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.map_trap_handler(file)
+    }
+
     pub(crate) fn unmap(&self, gpu: usize, start: u64) -> Result<Span> {
         self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.unmap(start)
     }

@@ -106,10 +106,33 @@ impl Span {
     }
 }
 
+/// Where Linux 6.6.1 to 6.6.13, 6.7.0 and 6.7.1 map the trap handler of a process: the lowest of the high addresses, where
+/// RADV's first program or command buffer is. Other versions use addresses that they withhold from programs.
+const TRAP_HANDLER: std::ops::Range<u64> = 1 << 47..(1 << 47) + 2 * PAGE;
+
 #[derive(Debug, Default)]
-pub(crate) struct Space(BTreeMap<u64, Span>);
+pub(crate) struct Space {
+    spans: BTreeMap<u64, Span>,
+    /// The open file whose addresses include the trap handler: KFD uses its page tables.
+    trap_handler_of: Option<u64>,
+}
 
 impl Space {
+    /// Maps the trap handler among the addresses of an open file. Fails if it has mapped one of these addresses.
+    pub(crate) fn map_trap_handler(&mut self, file: u64) -> Result<()> {
+        if self.overlapping(TRAP_HANDLER).any(|(_, span)| span.owner == Owner::Gem(file)) {
+            return Err(Errno::INVAL);
+        }
+        self.trap_handler_of = Some(file);
+        Ok(())
+    }
+
+    /// The mappings that have an address of a range.
+    fn overlapping(&self, range: std::ops::Range<u64>) -> impl Iterator<Item = (u64, &Span)> {
+        let spans = self.spans.range(..range.end).map(|(at, span)| (*at, span));
+        spans.filter(move |(at, span)| at + span.length > range.start)
+    }
+
     /// Maps addresses starting at `start`. Fails if one of them is mapped already.
     pub(crate) fn map(&mut self, start: u64, span: Span) -> Result<()> {
         let start = bits_of(start);
@@ -117,16 +140,20 @@ impl Space {
         if !start.is_multiple_of(PAGE) || span.length == 0 {
             return Err(Errno::INVAL);
         }
-        if self.0.range(..end).next_back().is_some_and(|(before, span)| before + span.length > start) {
+        if self.spans.range(..end).next_back().is_some_and(|(before, span)| before + span.length > start) {
             return Err(Errno::INVAL);
         }
-        self.0.insert(start, span);
+        let has_trap_handler = self.trap_handler_of.is_some_and(|file| span.owner == Owner::Gem(file));
+        if has_trap_handler && start < TRAP_HANDLER.end && end > TRAP_HANDLER.start {
+            return Err(Errno::INVAL);
+        }
+        self.spans.insert(start, span);
         Ok(())
     }
 
     /// Removes the mapping at `start` if it is one of this object by this owner.
     pub(crate) fn unmap_of(&mut self, start: u64, owner: Owner, object: Option<&Arc<Storage>>) -> Result<Span> {
-        let span = self.0.get(&bits_of(start)).ok_or(Errno::INVAL)?;
+        let span = self.spans.get(&bits_of(start)).ok_or(Errno::INVAL)?;
         let same = match (&span.backing, object) {
             (Backing::Object { storage, .. }, Some(object)) => Arc::ptr_eq(storage, object),
             (Backing::Nothing, None) => true,
@@ -137,24 +164,23 @@ impl Space {
 
     /// Removes the mapping at `start`.
     pub(crate) fn unmap(&mut self, start: u64) -> Result<Span> {
-        self.0.remove(&bits_of(start)).ok_or(Errno::INVAL)
+        self.spans.remove(&bits_of(start)).ok_or(Errno::INVAL)
     }
 
     /// Removes all mappings within a range, and truncates those that extend beyond it.
     pub(crate) fn clear(&mut self, start: u64, length: u64) {
         let start = bits_of(start);
         let end = start.saturating_add(length);
-        let touched: Vec<_> =
-            self.0.range(..end).filter(|(at, span)| *at + span.length > start).map(|(at, _)| *at).collect();
+        let touched: Vec<_> = self.overlapping(start..end).map(|(at, _)| at).collect();
         for at in touched {
-            let Some(span) = self.0.remove(&at) else { continue };
+            let Some(span) = self.spans.remove(&at) else { continue };
             let span_end = at + span.length;
             if at < start {
-                self.0.insert(at, Span { length: start - at, ..span.clone() });
+                self.spans.insert(at, Span { length: start - at, ..span.clone() });
             }
             if span_end > end {
                 let (length, backing) = (span_end - end, span.backing.advanced(end - at));
-                self.0.insert(end, Span { length, backing, ..span });
+                self.spans.insert(end, Span { length, backing, ..span });
             }
         }
     }
@@ -191,7 +217,7 @@ impl Space {
     }
 
     fn find(&self, address: u64) -> Option<(u64, &Span)> {
-        let (start, span) = self.0.range(..=address).next_back()?;
+        let (start, span) = self.spans.range(..=address).next_back()?;
         (address < start + span.length).then_some((*start, span))
     }
 
@@ -201,11 +227,11 @@ impl Space {
             Backing::Object { storage, .. } => Arc::ptr_eq(storage, object),
             Backing::Nothing => false,
         };
-        self.0.retain(|_, span| span.owner != Owner::Gem(file) || !is_object(&span.backing));
+        self.spans.retain(|_, span| span.owner != Owner::Gem(file) || !is_object(&span.backing));
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.spans.len()
     }
 }
 
@@ -279,7 +305,7 @@ mod tests {
             Backing::Object { offset, .. } => offset,
             Backing::Nothing => panic!("it has an object"),
         };
-        let ranges: Vec<_> = space.0.iter().map(|(at, span)| (*at, span.length, offset(span))).collect();
+        let ranges: Vec<_> = space.spans.iter().map(|(at, span)| (*at, span.length, offset(span))).collect();
         assert_eq!(ranges, [(0x2000, 0x1000, 0), (0x4000, 0x1000, 0x2000)]);
         assert!(space.unmap(0x3000).is_err());
         assert_eq!(offset(&space.unmap(0x4000).unwrap()), 0x2000);
@@ -339,6 +365,19 @@ mod tests {
     }
 
     #[test]
+    fn the_trap_handler_and_memory_of_one_file_exclude_each_other() {
+        let pool = Arc::new(Pool::new().unwrap());
+        let mapped = |file| Span { owner: Owner::Gem(file), ..span(&pool, 0x1000, true) };
+        let mut space = Space::default();
+        space.map(0xffff_8000_0000_1000, mapped(1)).unwrap();
+        assert_eq!(space.map_trap_handler(1), Err(Errno::INVAL), "the memory was first");
+        space.map_trap_handler(2).unwrap();
+        assert_eq!(space.map(0xffff_8000_0000_0000, mapped(2)), Err(Errno::INVAL), "the trap handler was first");
+        space.map(0xffff_8000_0000_2000, mapped(2)).unwrap();
+        space.map(0xffff_8000_0000_0000, mapped(1)).unwrap();
+    }
+
+    #[test]
     fn closing_a_handle_unmaps_what_its_file_mapped() {
         let pool = Arc::new(Pool::new().unwrap());
         let mut space = Space::default();
@@ -348,6 +387,6 @@ mod tests {
             space.map(start, Span { length: 0x1000, backing, writable: true, owner }).unwrap();
         }
         space.unmap_object(1, &storage);
-        assert_eq!(space.0.keys().copied().collect::<Vec<_>>(), [0x2000, 0x3000]);
+        assert_eq!(space.spans.keys().copied().collect::<Vec<_>>(), [0x2000, 0x3000]);
     }
 }

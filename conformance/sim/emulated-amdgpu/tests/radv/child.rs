@@ -1,6 +1,7 @@
 //! Processes of the tests on RADV. They exit with status 1 after an error, which they print.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 14] = [
+pub(crate) const TESTS: [(&str, Test); 17] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -29,7 +30,10 @@ pub(crate) const TESTS: [(&str, Test); 14] = [
     ("hip_second", hip_second),
     ("hip_cycles", || hip_cycles(CYCLES)),
     ("hip_modifiers", modifiers::with_hip),
-    ("hip_two_gpus", hip_two_gpus),
+    ("hip_first_two_gpus", hip_first_two_gpus),
+    ("hip_second_two_gpus", hip_second_two_gpus),
+    ("trap_handler_hip_first", hip_first),
+    ("trap_handler_hip_second", trap_handler_hip_second),
 ];
 
 /// Cycles of memory that both drivers use, and then its end; a longer run is a process with another number.
@@ -54,6 +58,26 @@ pub(crate) fn run(arguments: &[String]) {
         std::process::exit(1);
     }
 }
+
+/// The folder of the runtime with which the tests run, if it is not the system's.
+pub(crate) fn runtime_folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("GPU_INTEROP_SIM_AMDGPU_TEST_RUNTIME");
+    folder.filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+/// This program, started by the dynamic linker of the runtime's folder.
+pub(crate) fn this_program() -> Command {
+    // Not the current executable, which is the dynamic linker in a process that was started so.
+    let own = std::env::args_os().next().unwrap_or_default();
+    let Some(folder) = runtime_folder() else { return Command::new(own) };
+    let folders = ["amd", "libc", "lib"].map(|part| folder.join(part).display().to_string());
+    let mut command = Command::new(folder.join("libc/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(format!("{}:{SYSTEM}", folders.join(":"))).arg(own);
+    command
+}
+
+/// Debian's folder of libraries.
+const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// Fails unless both are equal.
 pub(crate) fn same(what: &str, found: &[u32], expected: impl Fn(usize) -> u32) -> Result<()> {
@@ -210,9 +234,8 @@ fn second_process() -> Result<()> {
     for file in &files {
         rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).map_err(|error| error.to_string())?;
     }
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let numbers = files.each_ref().map(|file| file.as_raw_fd().to_string());
-    let mut peer = Command::new(own).args([CHILD, PEER]).args(numbers).spawn().map_err(|error| error.to_string())?;
+    let mut peer = this_program().args([CHILD, PEER]).args(numbers).spawn().map_err(|error| error.to_string())?;
     drop(files);
     // The peer's GPU waits for this signal of this GPU, which waits for the host.
     let gate = gpu.timeline()?;
@@ -281,9 +304,9 @@ fn draw() -> Result<()> {
     }
 }
 
-/// Debian's HIP.
-pub(crate) fn hip_library() -> Option<std::path::PathBuf> {
-    let folder = std::path::Path::new("/usr/lib/x86_64-linux-gnu");
+/// HIP of the runtime's folder, or Debian's.
+pub(crate) fn hip_library() -> Option<PathBuf> {
+    let folder = runtime_folder().map_or_else(|| PathBuf::from(SYSTEM), |folder| folder.join("amd"));
     (5..=7).rev().map(|major| folder.join(format!("libamdhip64.so.{major}"))).find(|path| path.exists())
 }
 
@@ -301,6 +324,20 @@ fn hip_first() -> Result<()> {
 fn hip_second() -> Result<()> {
     let gpu = Gpu::new(false)?;
     share_with_hip(&hip()?, &gpu)
+}
+
+/// HIP 5.7 and later use RADV's open file, whose first program is where the kernel maps its trap handler: they find no device.
+/// 5.2 has a file of its own.
+fn trap_handler_hip_second() -> Result<()> {
+    let gpu = Gpu::new(false)?;
+    let buffer = gpu.buffer(WORDS, None)?;
+    let _program = Program::new(&gpu, &buffer)?;
+    match hip() {
+        Ok(hip) if hip.version()? <= (5, 2) => share_with_hip(&hip, &gpu),
+        Ok(_) => Err("HIP started".to_owned()),
+        Err(error) if ["hipInit = 100", "hipInit = 101"].contains(&error.as_str()) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Memory of RADV is created, exported, imported by HIP, filled, verified by both, and freed. After the first cycles the
@@ -335,19 +372,40 @@ fn hip_cycles(count: u32) -> Result<()> {
         gpu.free(buffer);
     }
     let after = held();
-    if count > FIRST && after != before {
+    // A thread that starts late maps a few regions; a leak is one in each cycle.
+    let cycles = count.saturating_sub(FIRST) as usize;
+    let leaks = after.0 != before.0 || after.1 >= before.1 + cycles;
+    // 7.2 never frees an import that was mapped.
+    if cycles > 0 && leaks != (hip.version()? == (7, 2)) {
         return Err(format!("descriptors and mappings: {before:?} after {FIRST} cycles, {after:?} after {count}"));
     }
     Ok(())
 }
 
-/// Memory of two GPUs on both drivers: each is that of its own GPU.
-fn hip_two_gpus() -> Result<()> {
+fn hip_first_two_gpus() -> Result<()> {
     let hip = hip()?;
+    for device in 0..2 {
+        hip.set_device(device)?;
+        // The first allocation creates HIP's context on the device.
+        hip.free(hip.malloc(4096)?)?;
+    }
+    share_two_gpus(&hip, &two_gpus()?)
+}
+
+fn hip_second_two_gpus() -> Result<()> {
+    let gpus = two_gpus()?;
+    share_two_gpus(&hip()?, &gpus)
+}
+
+fn two_gpus() -> Result<Vec<Gpu>> {
+    (0..2).map(|index| Gpu::of([index, 2], false)).collect()
+}
+
+/// Memory of two GPUs on both drivers: each is that of its own GPU.
+fn share_two_gpus(hip: &Hip, gpus: &[Gpu]) -> Result<()> {
     let bytes = WORDS * 4;
     let mut shared = Vec::new();
-    for (index, device) in [(0, 0), (1, 1)] {
-        let gpu = Gpu::of([index, 2], false)?;
+    for ((device, value), gpu) in [(0, 5), (1, 6)].into_iter().zip(gpus) {
         hip.set_device(device)?;
         let buffer = gpu.buffer(WORDS, None)?;
         let file = gpu.memory_descriptor(&buffer)?;
@@ -357,7 +415,7 @@ fn hip_two_gpus() -> Result<()> {
             // SAFETY: the buffer is live.
             unsafe { device.cmd_fill_buffer(commands, buffer.buffer, 0, vk::WHOLE_SIZE, 0x0101_0101) };
         })?;
-        hip.memset(address, 5 + u8::try_from(index).unwrap_or(0), bytes / 2)?;
+        hip.memset(address, value, bytes / 2)?;
         shared.push((gpu, buffer, memory));
     }
     for ((_, buffer, _), value) in shared.iter().zip([0x0505_0505, 0x0606_0606]) {

@@ -1,7 +1,6 @@
 //! Images whose layout a DRM modifier names, shared as dma-bufs with a second process and with HIP.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
-use std::process::Command;
 
 use ash::vk;
 
@@ -209,9 +208,8 @@ pub(crate) fn modifiers() -> Result<()> {
         let file = image.export(&gpu)?;
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).map_err(|error| error.to_string())?;
         let Layout { modifier, offset, pitch } = image.layout;
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let numbers = [u64::try_from(file.as_raw_fd()).unwrap_or(0), modifier, offset, pitch];
-        let mut peer = Command::new(own);
+        let mut peer = super::child::this_program();
         peer.args([CHILD, PEER]).args(numbers.map(|number| number.to_string()));
         let status = peer.status().map_err(|error| error.to_string())?;
         if !status.success() {
