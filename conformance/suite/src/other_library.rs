@@ -144,29 +144,35 @@ impl OtherLibrary {
     pub(crate) fn create_stream(&self) -> Verdict<usize> {
         const NON_BLOCKING: c_uint = 1;
         let mut stream = 0;
-        match self.api {
-            DriverApi::Cuda => {
-                let before = self.current()?;
-                self.enter_shared()?;
-                let created = call!(self.cuStreamCreate(&raw mut stream => *mut usize, NON_BLOCKING => c_uint));
-                self.leave_shared()?;
-                call!(self.cuCtxSetCurrent(before => usize))?;
-                created?;
-            }
+        self.in_shared(|| match self.api {
+            DriverApi::Cuda => call!(self.cuStreamCreate(&raw mut stream => *mut usize, NON_BLOCKING => c_uint)),
             DriverApi::Hip => {
-                call!(self.hipSetDevice(self.ordinal => c_int))?;
-                call!(self.hipStreamCreateWithFlags(&raw mut stream => *mut usize, NON_BLOCKING => c_uint))?;
+                call!(self.hipStreamCreateWithFlags(&raw mut stream => *mut usize, NON_BLOCKING => c_uint))
             }
-        }
+        })?;
         Ok(stream)
     }
 
     /// Destroys a stream without pending work.
     pub(crate) fn destroy_stream(&self, stream: usize) -> Verdict {
-        match self.api {
+        self.in_shared(|| match self.api {
             DriverApi::Cuda => call!(self.cuStreamDestroy_v2(stream => usize)),
             DriverApi::Hip => call!(self.hipStreamDestroy(stream => usize)),
+        })
+    }
+
+    /// Runs `work` with the context that all libraries share.
+    fn in_shared(&self, work: impl FnOnce() -> Verdict) -> Verdict {
+        if self.api == DriverApi::Hip {
+            call!(self.hipSetDevice(self.ordinal => c_int))?;
+            return work();
         }
+        let before = self.current()?;
+        self.enter_shared()?;
+        let worked = work();
+        self.leave_shared()?;
+        call!(self.cuCtxSetCurrent(before => usize))?;
+        worked
     }
 
     fn device(&self) -> Verdict<c_int> {

@@ -105,14 +105,14 @@ fn all_calls(context: &Context, library: &OtherLibrary, expected: usize) -> Verd
         still("the module's end")?;
     }
     let exporter = context.exporter()?.timeline(0)?;
-    let timeline = Timeline::new(&device, exporter)?;
+    let timeline = Timeline::new(&device, exporter.clone())?;
     still("a timeline was shared")?;
     if need_waits(&device, timeline.strategy()).is_ok() {
         stream.wait_timeline(&timeline, 1)?;
         stream.fill(&mapped, 0x2e)?;
         stream.signal_timeline(&timeline, 2)?;
         still("a wait and a signal of a timeline")?;
-        timeline.signal(1)?;
+        exporter.signal(1)?;
         timeline.wait(2, WAIT_TIMEOUT)?;
         still("a signal and a wait of the host")?;
         buffer.verify_all(0x2e, "the fill between two values")?;
