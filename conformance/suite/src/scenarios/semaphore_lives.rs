@@ -44,17 +44,19 @@ fn create(context: &Context, payload: SemaphorePayload) -> Verdict<Box<dyn Expor
 
 /// Waits for the value if it is a timeline.
 fn wait(stream: &Stream, semaphore: &ExternalSemaphore, payload: SemaphorePayload, value: u64) -> Verdict {
-    Ok(match payload {
-        SemaphorePayload::Binary => stream.wait(&[semaphore.wait()])?,
-        _ => stream.wait(&[semaphore.wait_value(value)])?,
-    })
+    let operation = match payload {
+        SemaphorePayload::Binary => semaphore.wait(),
+        _ => semaphore.wait_value(value),
+    };
+    Ok(stream.wait(&[operation])?)
 }
 
 fn signal(stream: &Stream, semaphore: &ExternalSemaphore, payload: SemaphorePayload, value: u64) -> Verdict {
-    Ok(match payload {
-        SemaphorePayload::Binary => stream.signal(&[semaphore.signal()])?,
-        _ => stream.signal(&[semaphore.signal_value(value)])?,
-    })
+    let operation = match payload {
+        SemaphorePayload::Binary => semaphore.signal(),
+        _ => semaphore.signal_value(value),
+    };
+    Ok(stream.signal(&[operation])?)
 }
 
 /// One stream fills the first half and signals through one import, and the other one, enqueued before if it is a timeline,
