@@ -51,6 +51,10 @@ pub enum DriverUse {
     RawCalls,
     /// A reset of the device by another library.
     Reset,
+    /// Contexts of another library.
+    Contexts,
+    /// Streams of another library.
+    Streams,
 }
 
 impl fmt::Display for DriverUse {
@@ -61,6 +65,8 @@ impl fmt::Display for DriverUse {
             Self::VisibleDevices => "variables that hide devices",
             Self::RawCalls => "raw calls of CUDA's driver",
             Self::Reset => "a reset of the device",
+            Self::Contexts => "contexts of another library",
+            Self::Streams => "streams of another library",
         })
     }
 }
@@ -70,7 +76,7 @@ impl DriverApi {
     #[must_use]
     pub fn provides(self, used: DriverUse) -> bool {
         match used {
-            DriverUse::RawCalls => self == Self::Cuda,
+            DriverUse::RawCalls | DriverUse::Contexts => self == Self::Cuda,
             _ => true,
         }
     }

@@ -1,6 +1,7 @@
-//! Another library of the process that uses the driver of the device under test, and resets the device.
+//! Another library of the process that uses the driver of the device under test: it resets the device, and has contexts and
+//! streams.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use libloading::Library;
 
@@ -33,7 +34,7 @@ impl OtherLibrary {
     pub(crate) fn of(context: &Context) -> Verdict<Self> {
         let api = context.driver_api()?;
         let Some(file) = &context.backend().info().library else {
-            return Err(Stop::unsupported("a reset of the device: the driver's library is not known".into()));
+            return Err(Stop::unsupported("another library: the file of the driver is not known".into()));
         };
         // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;
@@ -104,6 +105,74 @@ impl OtherLibrary {
             call!(self.cuDevicePrimaryCtxRelease_v2(self.device()? => c_int))?;
         }
         Ok(())
+    }
+
+    /// The handle of the context that is current on this thread; 0 for none. Only for CUDA, as the next ones.
+    pub(crate) fn current(&self) -> Verdict<usize> {
+        let mut context = 0;
+        call!(self.cuCtxGetCurrent(&raw mut context => *mut usize))?;
+        Ok(context)
+    }
+
+    /// Creates a context of its own, which is current on this thread then.
+    pub(crate) fn create_context(&self) -> Verdict<usize> {
+        let mut context = 0;
+        call!(self.cuCtxCreate_v2(&raw mut context => *mut usize, 0 => c_uint, self.device()? => c_int))?;
+        Ok(context)
+    }
+
+    /// Destroys a context that is current on this thread, which has none then.
+    pub(crate) fn destroy_context(&self, context: usize) -> Verdict {
+        call!(self.cuCtxDestroy_v2(context => usize))
+    }
+
+    /// Makes the context that all libraries share current on this thread.
+    pub(crate) fn enter_shared(&self) -> Verdict<usize> {
+        let mut context = 0;
+        call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut usize, self.device()? => c_int))?;
+        call!(self.cuCtxSetCurrent(context => usize))?;
+        Ok(context)
+    }
+
+    /// Ends what [`enter_shared`](Self::enter_shared) began.
+    pub(crate) fn leave_shared(&self) -> Verdict {
+        call!(self.cuCtxSetCurrent(0 => usize))?;
+        call!(self.cuDevicePrimaryCtxRelease_v2(self.device()? => c_int))
+    }
+
+    /// Creates a stream in the context that all libraries share, which the device under test keeps.
+    pub(crate) fn create_stream(&self) -> Verdict<usize> {
+        const NON_BLOCKING: c_uint = 1;
+        let mut stream = 0;
+        self.in_shared(|| match self.api {
+            DriverApi::Cuda => call!(self.cuStreamCreate(&raw mut stream => *mut usize, NON_BLOCKING => c_uint)),
+            DriverApi::Hip => {
+                call!(self.hipStreamCreateWithFlags(&raw mut stream => *mut usize, NON_BLOCKING => c_uint))
+            }
+        })?;
+        Ok(stream)
+    }
+
+    /// Destroys a stream without pending work.
+    pub(crate) fn destroy_stream(&self, stream: usize) -> Verdict {
+        self.in_shared(|| match self.api {
+            DriverApi::Cuda => call!(self.cuStreamDestroy_v2(stream => usize)),
+            DriverApi::Hip => call!(self.hipStreamDestroy(stream => usize)),
+        })
+    }
+
+    /// Runs `work` with the context that all libraries share.
+    fn in_shared(&self, work: impl FnOnce() -> Verdict) -> Verdict {
+        if self.api == DriverApi::Hip {
+            call!(self.hipSetDevice(self.ordinal => c_int))?;
+            return work();
+        }
+        let before = self.current()?;
+        self.enter_shared()?;
+        let worked = work();
+        self.leave_shared()?;
+        call!(self.cuCtxSetCurrent(before => usize))?;
+        worked
     }
 
     fn device(&self) -> Verdict<c_int> {

@@ -210,6 +210,22 @@ entries! {
         give(active, c_int::from(device::retained() > 0 && device::context().is_some()))
     }
 
+    fn cuCtxCreate_v2(context: *mut usize, _flags: c_uint, device: c_int) gives context {
+        check_device(device)?;
+        give(context, FOREIGN)?;
+        with_stack(|stack| stack.push(FOREIGN))
+    }
+
+    fn cuCtxDestroy_v2(context: usize) {
+        initialised()?;
+        code::reject_if(context != FOREIGN)?;
+        with_stack(|stack| {
+            if stack.last() == Some(&FOREIGN) {
+                stack.pop();
+            }
+        })
+    }
+
     fn cuCtxGetId(context: usize, id: *mut u64) gives id {
         check_context(context)?;
         give(id, alive()?)

@@ -69,6 +69,8 @@ const NO_IMAGES: &str = "the suite has no images of this exporter";
 const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
 const NO_HEAPS: &str = "heaps are of Vulkan's memory only, not of this exporter's";
 const NO_COMMANDS: &str = "the suite draws and dispatches on Vulkan's queues only, not on this exporter's";
+const NO_LATE_BINDING: &str = "the suite binds buffers and images late to memory of Vulkan only, not of this exporter";
+const NO_PRESENTATION: &str = "the suite presents from Vulkan's queues only, not from this exporter's";
 const NO_FRAME_RINGS: &str = "frame rings are of Vulkan's queues only, not of this exporter's";
 const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
 const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
@@ -99,6 +101,10 @@ pub enum ExporterFeature {
     FrameRings,
     /// Draws, dispatches and other commands of its queues.
     Commands,
+    /// Buffers and images that are bound to memory after its export.
+    LateBinding,
+    /// Presentations to a surface.
+    Presentation,
     /// Memory that a reset of the device under test leaves.
     SurvivesReset,
 }
@@ -116,6 +122,8 @@ impl std::fmt::Display for ExporterFeature {
             Self::Heaps => "shared heaps",
             Self::FrameRings => "frame rings",
             Self::Commands => "draws and dispatches",
+            Self::LateBinding => "memory that is bound late",
+            Self::Presentation => "presentations",
             Self::SurvivesReset => "memory that survives a reset of the device",
         })
     }
@@ -148,6 +156,8 @@ impl ExporterName {
             (Self::Native | Self::D3d12, Need::Heaps) => Some(NO_HEAPS),
             (Self::Native | Self::D3d12, Need::FrameRings) => Some(NO_FRAME_RINGS),
             (Self::Native | Self::D3d12, Need::Commands) => Some(NO_COMMANDS),
+            (Self::Native | Self::D3d12, Need::LateBinding) => Some(NO_LATE_BINDING),
+            (Self::Native | Self::D3d12, Need::Presentation) => Some(NO_PRESENTATION),
             _ => None,
         }
     }

@@ -4,9 +4,9 @@
 use super::nvsci;
 use super::{
     capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
-    image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map,
-    memory, process, property, reset, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream,
-    threads, timeline, video,
+    image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, late_binding, leaks,
+    lifetime, lifetime_orders, map, memory, other_context, peers, present, process, property, reset, reverse,
+    semaphore_lives, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads, timeline, video,
 };
 #[cfg(windows)]
 use super::{d3d, import_win32};
@@ -30,7 +30,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "identity",
         about: "Identity of the device: stable, and equal to the exporter's.",
-        tables: &[identity::SCENARIOS],
+        tables: &[identity::SCENARIOS, peers::SCENARIOS],
     },
     Group {
         name: "capability",
@@ -75,7 +75,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "lifetime",
         about: "Objects that end in any order, with and without pending work.",
-        tables: &[lifetime::SCENARIOS],
+        tables: &[lifetime::SCENARIOS, lifetime_orders::SCENARIOS, late_binding::SCENARIOS],
     },
     Group {
         name: "reset",
@@ -94,7 +94,11 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "Leak checks: descriptors, mappings and memory before and after many cycles.",
         tables: &[leaks::SCENARIOS],
     },
-    Group { name: "threads", about: "Concurrent use, and objects that change threads.", tables: &[threads::SCENARIOS] },
+    Group {
+        name: "threads",
+        about: "Concurrent use, and objects that change threads.",
+        tables: &[threads::SCENARIOS, other_context::SCENARIOS],
+    },
     Group {
         name: "process",
         about: "Processes that share memory, some of which are killed.",
@@ -109,7 +113,12 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "semaphore",
         about: "External semaphores of the driver: order between the two sides, and malformed calls.",
-        tables: &[semaphore_misuse::SCENARIOS, semaphore_order::SCENARIOS, semaphore_process::SCENARIOS],
+        tables: &[
+            semaphore_misuse::SCENARIOS,
+            semaphore_order::SCENARIOS,
+            semaphore_lives::SCENARIOS,
+            semaphore_process::SCENARIOS,
+        ],
     },
     Group { name: "render", about: render::ABOUT, tables: &[render::ON_IMAGES, render::ON_BUFFERS, render::SCENARIOS] },
     Group { name: "graph", about: "Recorded work with many launches.", tables: &[graph::SCENARIOS] },
@@ -146,6 +155,12 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "Several frames in flight between Vulkan's queue and a stream: data, order, back pressure, \
                 failures, drops.",
         tables: &[frame_ring::flow::SCENARIOS, frame_ring::endings::SCENARIOS],
+    },
+    Group {
+        name: "present",
+        about: "Presentations to a headless surface, behind a timeline that a stream signals. Needs a Vulkan driver with \
+                `VK_EXT_headless_surface` and `VK_KHR_swapchain`.",
+        tables: &[present::SCENARIOS],
     },
     #[cfg(unix)]
     Group {
@@ -249,5 +264,5 @@ pub(crate) fn standard() -> Vec<Scenario> {
 
 /// The roles of the other processes of the standard suite.
 pub(crate) fn roles() -> Vec<(&'static str, Role)> {
-    [process::ROLES, semaphore_process::ROLES, timeline::process::ROLES, timeline::misuse::ROLES].concat()
+    [peers::ROLES, process::ROLES, semaphore_process::ROLES, timeline::process::ROLES, timeline::misuse::ROLES].concat()
 }

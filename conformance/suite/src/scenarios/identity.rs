@@ -121,7 +121,7 @@ fn zero_uuid(context: &Context) -> Verdict {
 }
 
 /// A device that differs from the one under test.
-fn open_second(context: &Context) -> Verdict<Device> {
+pub(super) fn open_second(context: &Context) -> Verdict<Device> {
     let this = context.device().identity();
     let listed = context.backend().devices()?;
     let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {
@@ -231,7 +231,7 @@ struct Side {
 }
 
 /// A device's own memory, imported and mapped.
-fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
+pub(super) fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
     let memory = device.allocate_exportable(BUFFER_SIZE)?;
     let request = request::memory(memory.export()?, memory.size()).exported_by(device.identity().clone());
     let mapped = device.import_memory(request)?.map_buffer(0..BUFFER_SIZE)?;

@@ -27,8 +27,10 @@ mod import_fd;
 mod import_request;
 #[cfg(windows)]
 mod import_win32;
+mod late_binding;
 mod leaks;
 mod lifetime;
+mod lifetime_orders;
 mod map;
 mod memory;
 #[cfg(unix)]
@@ -36,10 +38,14 @@ mod misbehaviour;
 mod not_covered;
 #[cfg(target_os = "linux")]
 mod nvsci;
+mod other_context;
+mod peers;
+mod present;
 mod process;
 mod property;
 mod reset;
 mod reverse;
+mod semaphore_lives;
 mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;

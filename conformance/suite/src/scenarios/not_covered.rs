@@ -35,10 +35,10 @@ pub(crate) const NOT_COVERED: &[NotCovered] = not_covered! {
         "No available driver reports one. It is tested without a device (`cargo test -p gpu-interop-core identity`), \
          and with a simulator that reports zeros.";
     "users of several GPUs":
-        "Calls from a thread on which another library's context or device is current.",
-        "The suite creates no context of its own. `identity.second_device` changes the current device with every call; \
-         the repository's tests begin with another one current (`cargo test -p gpu-interop-conformance-cli --test \
-         faults`).";
+        "A stream of another library's context is rejected.",
+        "The function that takes a stream of the application is unsafe: the stream must be one of the device's context. \
+         `stream.of_another_library` uses such a stream; the module for cudarc compares the contexts, which the repository's \
+         tests check (`cargo test -p gpu-interop-conformance-cli --test library`).";
     "users of libraries between a program and the driver":
         "Dropping an object that the driver fails to free does not end the process.",
         "No available driver fails so. The repository's tests inject a failure into each function in turn (`--test \
