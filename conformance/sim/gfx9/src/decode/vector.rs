@@ -118,7 +118,7 @@ fn sdwa(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut
     fields.modifiers.absolute = (bits(word, 21, 1) | bits(word, 29, 1) << 1) as u8;
     for (index, kind) in shape.sources.iter().enumerate() {
         let modified = (fields.modifiers.negate | fields.modifiers.absolute) >> index & 1 != 0;
-        if if kind.is_float() { sdwa.signed[index] } else { modified } {
+        if if kind.is_float() { sdwa.signed[index] } else { modified && !shape.has(table::MODIFIES) } {
             return Err("a modifier of SDWA that the source lacks");
         }
     }
@@ -143,7 +143,7 @@ fn sdwa(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut
 }
 
 fn dpp(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut Reserved) -> Result<(), Reason> {
-    if !has_routes(shape) || fields.encoding == Encoding::Vopc {
+    if !has_routes(shape) {
         return Err("the instruction with DPP");
     }
     if !shape.sources.is_empty() {
