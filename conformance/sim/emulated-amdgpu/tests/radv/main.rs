@@ -39,11 +39,12 @@ fn main() {
         return child::run(&arguments);
     }
     let arguments = Arguments::from_args();
-    let Some(manifest) = manifest() else {
+    let Some(manifest) = shared::radv() else {
         if !arguments.list {
             eprintln!(
-                "SKIPPED: no test ran on RADV: it is not installed (Debian: mesa-vulkan-drivers), and {VARIABLE} names no \
-                 manifest"
+                "SKIPPED: no test ran on RADV: it is not installed (Debian: mesa-vulkan-drivers), and {} names no \
+                 manifest",
+                shared::RADV
             );
         }
         let nothing = Trial::test("no_radv", || Ok(())).with_ignored_flag(true);
@@ -61,35 +62,14 @@ fn main() {
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const VARIABLE: &str = "GPU_INTEROP_SIM_AMDGPU_TEST_RADV";
-
-/// RADV's manifest.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn manifest() -> Option<std::path::PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        return Some(named.into());
-    }
-    let folders = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
-    let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    files.map(|file| file.path()).find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name == "radeon_icd.json" || name == "radeon_icd.x86_64.json"
-    })
-}
-
 /// Runs a test's process, which must succeed and leave no message of the emulation but the expected ones.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = std::process::Command::new(own);
-    command.args([CHILD, test]).env("LD_PRELOAD", gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?);
-    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
-        command.env(name, manifest);
-    }
-    let gpus = if test.ends_with("two_gpus") { "gfx906,gfx906" } else { "gfx906" };
-    // Programs that are compiled here are not taken from, or left in, the user's cache.
-    command.env("MESA_SHADER_CACHE_DISABLE", "true").env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
+    command.args([CHILD, test]);
+    shared::use_driver(&mut command, manifest);
+    shared::emulate(&mut command, if test.ends_with("two_gpus") { "gfx906,gfx906" } else { "gfx906" })?;
     let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned();
     let draws = text.contains("draws are not emulated");
