@@ -33,7 +33,7 @@ pub(crate) struct Report {
 /// `true` if LLVM may lack an instruction that Mesa's compiler writes: comparisons with DPP, and the negation of a source
 /// of `v_cndmask_b32` with SDWA.
 fn is_only_of_mesa(text: &str) -> bool {
-    let name = name(text);
+    let name = text.split(' ').next().unwrap_or("");
     name.starts_with("v_cmp") && name.ends_with("_dpp")
         || name == "v_cndmask_b32_sdwa" && (text.contains('-') || text.contains('|') || text.contains("neg("))
 }
