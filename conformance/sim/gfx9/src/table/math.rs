@@ -468,8 +468,15 @@ mod tests {
         let special = [0, 1, 0x7f_ffff, 0x80_0000, 0x3f80_0001, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000];
         for round in 0..2_000_000 {
             let mut numbers = [next(), next(), next()];
-            match round % 4 {
+            match round % 5 {
                 0 => {}
+                // Products of 25 bits, often between two numbers: a much smaller number decides.
+                4 => {
+                    let [a, b] = [numbers[0] >> 21 | 0x801, numbers[1] >> 20 | 0x1001].map(|odd| odd as f32);
+                    numbers[2] = numbers[2] & 0x81ff_ffff | 0x2000_0000;
+                    numbers[0] = a.to_bits() | numbers[0] << 31;
+                    numbers[1] = b.to_bits();
+                }
                 // Results that are near the product, at the limit to denormal numbers, and special numbers.
                 1 => numbers = numbers.map(|bits| bits & 0x83ff_ffff | 0x3c00_0000),
                 2 => {
