@@ -23,6 +23,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "faults", "the fault campaign, with every use of every function", faults;
     "disassembler", "more than a million instructions of AMD's GPUs, decoded as LLVM's disassembler does", disassembler;
     "interpreter", "random kernels and millions of divisions, executed as AMD's GPUs and on this machine", interpreter;
+    "shaders", "generated shaders on RADV with an emulated GPU, and on lavapipe", shaders;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
@@ -116,6 +117,13 @@ fn interpreter(session: &Session) -> Outcome {
         return session.leave_out("random kernels of AMD's GPUs", "the packages clang-19 and lld-19");
     }
     cargo("test --release --package gpu-interop-sim-gfx9 --lib -- --ignored").env("GPU_INTEROP_REQUIRE_C", "1").check()
+}
+
+fn shaders(session: &Session) -> Outcome {
+    if !Path::new("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json").is_file() {
+        return session.leave_out("generated shaders on RADV", "the package mesa-vulkan-drivers");
+    }
+    cargo("test --release --package gpu-interop-emulated-amdgpu --test shaders -- --include-ignored").check()
 }
 
 fn aarch64(session: &Session) -> Outcome {

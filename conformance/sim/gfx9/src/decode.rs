@@ -1,6 +1,7 @@
 //! Words to instructions.
 //!
-//! The decoder accepts the words that LLVM's disassembler accepts. If these have reserved bits or registers, they have a
+//! The decoder accepts the words that LLVM's disassembler accepts, and those of Mesa's compiler that LLVM lacks:
+//! comparisons with DPP, and the negation of a source of `v_cndmask_b32` with SDWA. If these have reserved bits or registers, they have a
 //! text, but are not executed.
 
 mod memory;

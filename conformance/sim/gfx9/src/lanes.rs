@@ -135,8 +135,9 @@ pub(crate) fn written(wave: &Wave, fields: &Fields) -> u64 {
 pub(crate) fn write<T: Value>(wave: &mut Wave, fields: &Fields, mut values: Values<T>) -> Result<()> {
     let Modifiers { clamp, scale, .. } = fields.modifiers;
     if clamp || scale != 0 {
+        let clamps_nan = wave.mode.clamps_nan();
         for value in &mut values {
-            *value = value.finished(scale, clamp).ok_or(unknown("an output modifier of integers"))?;
+            *value = value.finished(scale, clamp, clamps_nan).ok_or(unknown("an output modifier of integers"))?;
         }
     }
     if wave.mode.flushes(T::KIND) {

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::wave::LANES;
-use crate::{Result, Stop};
+use crate::{Result, Stop, unknown};
 
 /// A range of addresses and its bytes in this process.
 #[derive(Debug, Clone, Copy)]
@@ -230,12 +230,9 @@ impl<'a> Bus<'a> {
 
     /// Changes an aligned word of 4 or 8 bytes atomically, and returns what it was.
     pub(crate) fn atomic(&mut self, address: u64, size: u64, function: impl Fn(u64) -> u64) -> Result<u64> {
-        let fault = Stop::PageFault { address, read_only: false };
-        if !address.is_multiple_of(size) {
-            return Err(fault);
-        }
-        let host = self.locate(address, size, true)?.filter(|host| host.addr().is_multiple_of(size as usize));
-        let host = host.ok_or(fault)?;
+        let host = self.locate(address, size, true)?;
+        let host = host.filter(|host| address.is_multiple_of(size) && host.addr().is_multiple_of(size as usize));
+        let host = host.ok_or(unknown("an atomic access to an address that is not a multiple of its size"))?;
         // SAFETY: the bytes are writable by the trait's contract, aligned, and accessed atomically.
         unsafe {
             if size == 4 {

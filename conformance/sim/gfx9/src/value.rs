@@ -70,9 +70,9 @@ pub(crate) trait Value: Copy + Default {
         self
     }
 
-    /// Applies the output modifiers: multiplication by a power of two, and the clamp to 0 to 1. `None`: not implemented
-    /// for this type.
-    fn finished(self, _scale: u8, _clamp: bool) -> Option<Self> {
+    /// Applies the output modifiers: multiplication by a power of two, and the clamp to 0 to 1, which makes 0 of NaN
+    /// or keeps it. `None`: not implemented for this type.
+    fn finished(self, _scale: u8, _clamp: bool, _clamps_nan: bool) -> Option<Self> {
         None
     }
 
@@ -166,11 +166,11 @@ macro_rules! floats {
                     Self::from_bits(if negate { bits ^ sign } else { bits })
                 }
 
-                fn finished(self, scale: u8, clamp: bool) -> Option<Self> {
+                fn finished(self, scale: u8, clamp: bool, clamps_nan: bool) -> Option<Self> {
                     let scales: [Self; 4] = $scales;
                     let scaled = if scale == 0 { self } else { self * scales[usize::from(scale & 3)] };
-                    // NaN becomes 0.
                     Some(match clamp {
+                        true if !clamps_nan && scaled.is_nan() => scaled,
                         true if scaled.partial_cmp(&$zero).is_none_or(std::cmp::Ordering::is_le) => $zero,
                         true if scaled > $one => $one,
                         _ => scaled,
@@ -211,8 +211,9 @@ macro_rules! pairs {
                     self.0.low() | self.1.low() << 16
                 }
 
-                fn finished(self, scale: u8, clamp: bool) -> Option<Self> {
-                    Some(Self(self.0.finished(scale, clamp)?, self.1.finished(scale, clamp)?))
+                fn finished(self, scale: u8, clamp: bool, clamps_nan: bool) -> Option<Self> {
+                    let half = |half: $type| half.finished(scale, clamp, clamps_nan);
+                    Some(Self(half(self.0)?, half(self.1)?))
                 }
 
                 fn flushed(self) -> Self {

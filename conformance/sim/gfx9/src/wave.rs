@@ -52,6 +52,16 @@ impl Mode {
         nearest.then_some(Self { bits, flush_single: bits >> 4 & 3 != 3, flush_other: bits >> 6 & 3 != 3 })
     }
 
+    /// `true` if the clamp makes 0 of NaN.
+    pub(crate) const fn clamps_nan(self) -> bool {
+        self.bits >> 8 & 1 != 0
+    }
+
+    /// `true` if a signalling NaN is the result of a minimum or maximum.
+    pub(crate) const fn is_ieee(self) -> bool {
+        self.bits >> 9 & 1 != 0
+    }
+
     /// `true` if denormal numbers of a type become 0.
     pub(crate) fn flushes(self, kind: Kind) -> bool {
         match kind {

@@ -14,7 +14,8 @@ use crate::outcome::{Stop, Verdict};
 /// Size of the shared buffer, bytes: that of the shaders' uniform buffer.
 pub(super) const SIZE: usize = 4096;
 /// Its 32-bit words.
-const WORDS: u32 = SIZE as u32 / 4;
+const WORDS: u32 = 1024;
+const _: () = assert!(WORDS as usize * 4 == SIZE);
 
 /// An operation of the exporter's queue on a shared buffer.
 pub(super) struct BufferOperation {

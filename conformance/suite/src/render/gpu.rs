@@ -83,6 +83,7 @@ pub(super) struct Bindings {
 
 /// The parameters of all shaders: width, height, base.
 pub(super) type Parameters = [u32; 3];
+const _: () = assert!(size_of::<Parameters>() == 12);
 
 /// What a graphics pipeline is made of, other than its bindings.
 #[derive(Clone, Copy)]
@@ -297,7 +298,7 @@ impl<'a> Gpu<'a> {
             .collect();
         let sizes: Vec<_> =
             places.iter().map(|(_, kind)| vk::DescriptorPoolSize { ty: *kind, descriptor_count: 1 }).collect();
-        let constants = vk::PushConstantRange::default().stage_flags(SHADERS).size(size_of::<Parameters>() as u32);
+        let constants = vk::PushConstantRange::default().stage_flags(SHADERS).size(12);
         // SAFETY: the device is live; every structure lives to the end of its call; all is destroyed with this object.
         let (set, layout) = unsafe {
             let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
@@ -613,6 +614,16 @@ impl<'a> Gpu<'a> {
         // SAFETY: the device is live; the pool is destroyed with this object.
         let pool = unsafe { self.device().create_query_pool(&info, None) };
         Ok(self.keep(checked("vkCreateQueryPool", pool)?, Object::Queries))
+    }
+
+    /// The numbers of samples of attachments of integers; one before Vulkan 1.2.
+    pub(super) fn integer_samples(&self) -> vk::SampleCountFlags {
+        let interop = self.context.interop();
+        let mut of_1_2 = vk::PhysicalDeviceVulkan12Properties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut of_1_2);
+        // SAFETY: the physical device belongs to the live instance, which is 1.1 or later; older devices ignore the structure.
+        unsafe { interop.instance().get_physical_device_properties2(interop.physical_device(), &mut properties) };
+        of_1_2.framebuffer_integer_color_sample_counts
     }
 
     /// Features of the device, which were enabled.

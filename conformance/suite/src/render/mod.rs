@@ -156,11 +156,12 @@ impl Sync {
         if planted::Error::ExporterDoesNotWait.is_planted() {
             return Ok(());
         }
-        Ok(match self {
+        match self {
             Self::Host => stream.synchronize_timeout(WAIT_TIMEOUT)?,
             Self::Timeline(_, timeline, value) => stream.signal_timeline(timeline, value + 1)?,
             Self::Binary { to_exporter, .. } => stream.signal(&[to_exporter.1.signal()])?,
-        })
+        }
+        Ok(())
     }
 
     /// Submits the exporter's work between what it waits for and what it signals.

@@ -49,8 +49,9 @@ fn main() {
     let Some(manifest) = manifest() else {
         if !arguments.list {
             eprintln!(
-                "SKIPPED: no test ran on RADV: it is not installed (Debian: mesa-vulkan-drivers), and {VARIABLE} names no \
-                 manifest"
+                "SKIPPED: no test ran on RADV: it is not installed (Debian: mesa-vulkan-drivers), and {} names no \
+                 manifest",
+                shared::RADV
             );
         }
         let nothing = Trial::test("no_radv", || Ok(())).with_ignored_flag(true);
@@ -83,24 +84,13 @@ fn main() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const TRAP_HANDLER: &str = "trap_handler_";
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const VARIABLE: &str = "GPU_INTEROP_SIM_AMDGPU_TEST_RADV";
-
-/// RADV's manifest.
+/// RADV's manifest: that of the runtime's folder, or the system's.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn manifest() -> Option<std::path::PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        return Some(named.into());
+    match child::runtime_folder().filter(|_| std::env::var_os(shared::RADV).is_none()) {
+        Some(folder) => Some(folder.join("vulkan/radeon_icd.json")),
+        None => shared::radv(),
     }
-    if let Some(folder) = child::runtime_folder() {
-        return Some(folder.join("vulkan/radeon_icd.json"));
-    }
-    let folders = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
-    let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    files.map(|file| file.path()).find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name == "radeon_icd.json" || name == "radeon_icd.x86_64.json"
-    })
 }
 
 /// Runs a test's process, which must succeed and leave no message of the emulation but the expected ones.
@@ -149,12 +139,8 @@ fn emulated(
     gpus: &str,
     manifest: &std::path::Path,
 ) -> Result<(std::process::ExitStatus, String), String> {
-    command.env("LD_PRELOAD", gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?);
-    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
-        command.env(name, manifest);
-    }
-    // Programs that are compiled here are not taken from, or left in, the user's cache.
-    command.env("MESA_SHADER_CACHE_DISABLE", "true").env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
+    shared::use_driver(&mut command, manifest);
+    shared::emulate(&mut command, gpus)?;
     let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
     Ok((ended.status, String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned()))
 }

@@ -1,5 +1,8 @@
-//! What the tests on real user-space drivers share: processes with a time limit.
+//! What the tests on real user-space drivers share: Mesa's drivers, and processes with a time limit.
 
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -19,4 +22,38 @@ pub(crate) fn output(mut command: Command, limit: Duration) -> std::io::Result<O
     drop(ended);
     _ = guard.join();
     output
+}
+
+/// The variable that names a manifest of RADV.
+pub(crate) const RADV: &str = "GPU_INTEROP_SIM_AMDGPU_TEST_RADV";
+
+/// The first manifest with one of these names in the folders of the Vulkan loader.
+pub(crate) fn manifest(names: &[&str]) -> Option<PathBuf> {
+    let folders = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+    let files = folders.iter().flat_map(|folder| names.iter().map(move |name| Path::new(folder).join(name)));
+    files.into_iter().find(|path| path.exists())
+}
+
+/// RADV's manifest.
+pub(crate) fn radv() -> Option<PathBuf> {
+    match std::env::var_os(RADV).filter(|named| !named.is_empty()) {
+        Some(named) => Some(named.into()),
+        None => manifest(&["radeon_icd.json", "radeon_icd.x86_64.json"]),
+    }
+}
+
+/// A process with the driver of a manifest as the only one.
+pub(crate) fn use_driver(command: &mut Command, manifest: &Path) {
+    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        command.env(name, manifest);
+    }
+    // Programs that are compiled here are not taken from, or left in, the user's cache.
+    command.env("MESA_SHADER_CACHE_DISABLE", "true");
+}
+
+/// A process with this emulation, of these GPUs.
+pub(crate) fn emulate(command: &mut Command, gpus: &str) -> Result<(), String> {
+    let library = gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?;
+    command.env("LD_PRELOAD", library).env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
+    Ok(())
 }

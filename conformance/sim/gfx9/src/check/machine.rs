@@ -10,7 +10,7 @@ use crate::tiling::AddressConfig;
 use crate::wave::{Apertures, LANES, Lanes, Mode, Wave};
 
 /// All denormal numbers are kept.
-pub(crate) const DENORMALS: u32 = 0xf0;
+pub(crate) const DENORMALS: u32 = 0x1f0;
 
 #[derive(Debug)]
 pub(crate) struct Machine {

@@ -3,6 +3,7 @@
 use super::generate::Random;
 use super::machine::{Machine, assembled};
 use super::space::bytes_of;
+use crate::decode::decode;
 use crate::wave::{LANES, code};
 
 /// Suffix of a load, bytes, the value of the loaded bytes, and the bits of the register that stay.
@@ -590,4 +591,24 @@ pub(super) fn descriptors() {
     machine.set_vector(6, |_| constant);
     let stop = machine.execute(&assembled("global_store_dword v[6:7], v20, off")[0]);
     assert_eq!(stop, Err(crate::Stop::PageFault { address: constant, read_only: true }));
+    machine.set_vector(6, |_| memory + 2);
+    let stop = machine.execute(&assembled("global_atomic_add v[6:7], v20, off")[0]).unwrap_err();
+    assert!(stop.to_string().contains("not a multiple of its size"), "{stop}");
+}
+
+/// A store with a scalar address, in words of Mesa's compiler: its vector address is that of a register which the program
+/// does not have.
+pub(super) fn private_memory_by_scalars() {
+    let instruction = decode([0xdc74_4000, 0x003d_1880]).unwrap();
+    assert_eq!(instruction.to_string(), "scratch_store_dwordx2 off, v[24:25], s61");
+    let mut machine = Machine::new();
+    let memory = machine.space.map(&[0; 4096], true);
+    machine.wave.set_pair(code::FLAT_SCRATCH, memory);
+    machine.wave.scalars[61] = 8;
+    machine.set_vector(24, |lane| 5 << 32 | lane as u64);
+    machine.execute(&instruction).unwrap();
+    let words = machine.space.words(memory);
+    for lane in 0..LANES {
+        assert_eq!((words[2 * LANES + lane], words[3 * LANES + lane]), (lane as u32, 5));
+    }
 }

@@ -58,11 +58,14 @@ checks! {
     atomics => memory::atomics();
     cubes => vector::cubes();
     denormals => routes::denormals();
+    comparisons_of_other_lanes => routes::comparisons_of_other_lanes();
     descriptors => memory::descriptors();
     divisions => division::divisions(1 << 14);
     lanes_of_dpp => routes::other_lanes();
+    modes_of_nan => routes::modes_of_nan();
     packed_instructions => packed::check();
     parts_of_other_instructions => routes::parts_of_other_instructions();
+    private_memory_by_scalars => memory::private_memory_by_scalars();
     random_functions => println!("{:?}", kernels::random_functions(1, 40, 500, &[]));
     scalar_accesses => memory::scalar_accesses();
     scalar_instructions => scalar::check();

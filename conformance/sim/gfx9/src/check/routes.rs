@@ -4,6 +4,7 @@ use half::f16;
 
 use super::generate::{Random, SINGLES};
 use super::machine::{Machine, assembled};
+use crate::decode::decode;
 use crate::wave::{LANES, Mode, code};
 
 const PARTS: [&str; 7] = ["BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"];
@@ -157,6 +158,33 @@ pub(super) fn other_lanes() {
     assert_eq!((machine.lanes(21)[15], machine.lanes(21)[14]), (0, 15.0_f32.to_bits()));
 }
 
+/// A comparison of lanes of a quad in words of Mesa's compiler: LLVM's assembler lacks it.
+pub(super) fn comparisons_of_other_lanes() {
+    let instruction = decode([0x7d84_34fa, 0xff08_b113]).unwrap();
+    assert_eq!(
+        instruction.to_string(),
+        "v_cmp_eq_i32_dpp vcc, v19, v26 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf bound_ctrl:1"
+    );
+    let mut machine = Machine::new();
+    machine.set_word(19, |lane| lane as u32 % 8);
+    machine.set_word(26, |lane| [3, 0, 9, 2, 3, 4, 7, 6][lane % 8]);
+    machine.wave.set_pair(code::EXEC, u64::MAX << 8);
+    machine.execute(&instruction).unwrap();
+    assert_eq!(machine.wave.vcc(), 0xea_eaea_eaea_eaea << 8);
+    // The sign of a source that is selected, which the assembler lacks, too.
+    let instruction = decode([0x0049_00f9, 0x8616_0602]).unwrap();
+    assert_eq!(
+        instruction.to_string(),
+        "v_cndmask_b32_sdwa v36, -v2, 0, vcc dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:DWORD src1_sel:DWORD"
+    );
+    let mut machine = Machine::new();
+    machine.set_word(2, |lane| lane as u32 | 1 << 31);
+    machine.wave.set_pair(code::EXEC, u64::MAX);
+    machine.wave.set_pair(code::VCC, 1 << 5);
+    machine.execute(&instruction).unwrap();
+    assert_eq!((machine.lanes(36)[5], machine.lanes(36)[6]), (0, 6));
+}
+
 /// Denormal numbers become 0 of their sign where MODE says so, in operands and in results.
 pub(super) fn denormals() {
     for (bits, single, other) in [(0xf0, false, false), (0xc0, true, false), (0x30, false, true), (0, true, true)] {
@@ -236,4 +264,39 @@ pub(super) fn scalars_and_lanes() {
     let halves = [38, 39, 40, 41, 43].map(|register| f16::from_bits(machine.lanes(register)[0] as u16).to_f32());
     assert_eq!(halves, [0.25, 0.5, 2.0, 16.0, 1.0]);
     assert!(f16::from_bits(machine.lanes(42)[0] as u16).to_f32().abs() < 1e-3);
+}
+
+/// What the mode of IEEE and DX10_CLAMP do with NaN.
+pub(super) fn modes_of_nan() {
+    const SIGNALLING: u32 = 0x7f80_0001;
+    let texts = "v_min_f32_e32 v20, v10, v11\nv_max_f32_e32 v21, v11, v10\nv_max_f16_e32 v22, v12, v13\n\
+        v_min_f64 v[24:25], v[14:15], v[16:17]\nv_max_f32_e64 v23, v18, v18 clamp";
+    let instructions = assembled(texts);
+    for (bits, [single, half, high, clamped]) in [
+        (0xf0, [1.0_f32.to_bits(), 0x3c00, 0x3ff0_0000, 0x7fc0_0000]),
+        (0x2f0, [SIGNALLING | 1 << 22, 0x7e01, 0x7ff8_0000, 0x7fc0_0000]),
+        (0x3f0, [SIGNALLING | 1 << 22, 0x7e01, 0x7ff8_0000, 0]),
+    ] {
+        let mut machine = Machine::new();
+        machine.wave.mode = Mode::new(bits).unwrap();
+        machine.wave.set_pair(code::EXEC, u64::MAX);
+        for (register, word) in [
+            (10, SIGNALLING),
+            (11, 1.0_f32.to_bits()),
+            (12, 0x3c00),
+            (13, 0x7c01),
+            (14, 1),
+            (15, 0x7ff0_0000),
+            (16, 0),
+            (17, 0x3ff0_0000),
+            (18, 0x7fc0_0000),
+        ] {
+            machine.set_word(register, |_| word);
+        }
+        for instruction in &instructions {
+            machine.execute(instruction).unwrap();
+        }
+        let found = [20, 21, 22, 25, 23].map(|register| machine.lanes(register)[9]);
+        assert_eq!(found, [single, single, half, high, clamped], "{bits:#x}");
+    }
 }

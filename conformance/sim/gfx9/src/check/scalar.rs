@@ -1,7 +1,7 @@
 //! Instructions of the scalar unit, one row after another: results and SCC.
 
 use super::generate::Random;
-use super::machine::{Machine, assembled};
+use super::machine::{DENORMALS, Machine, assembled};
 use super::numbers::Number;
 use crate::wave::code;
 
@@ -405,7 +405,7 @@ fn others() {
     machine.wave.scalars[0] = 3;
     machine.run("s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s0\ns_getreg_b32 s1, hwreg(HW_REG_MODE)");
     assert!(!machine.wave.mode.flush_single);
-    assert_eq!(machine.wave.scalars[1], 0xf0);
+    assert_eq!(machine.wave.scalars[1], DENORMALS);
     machine
         .run("s_getreg_b32 s0, hwreg(HW_REG_SH_MEM_BASES, 16, 16)\ns_getreg_b32 s1, hwreg(HW_REG_SH_MEM_BASES, 0, 16)");
     assert_eq!(machine.wave.scalars[..2], [1, 2]);

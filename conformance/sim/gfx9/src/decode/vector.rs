@@ -118,7 +118,8 @@ fn sdwa(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut
     fields.modifiers.absolute = (bits(word, 21, 1) | bits(word, 29, 1) << 1) as u8;
     for (index, kind) in shape.sources.iter().enumerate() {
         let modified = (fields.modifiers.negate | fields.modifiers.absolute) >> index & 1 != 0;
-        if if kind.is_float() { sdwa.signed[index] } else { modified } {
+        let (float, both) = (kind.is_float(), shape.has(table::MODIFIES));
+        if if float || both && modified { sdwa.signed[index] } else { modified } {
             return Err("a modifier of SDWA that the source lacks");
         }
     }
@@ -143,7 +144,7 @@ fn sdwa(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut
 }
 
 fn dpp(fields: &mut Fields, shape: &Alu, word: u32, second: u16, reserved: &mut Reserved) -> Result<(), Reason> {
-    if !has_routes(shape) || fields.encoding == Encoding::Vopc {
+    if !has_routes(shape) {
         return Err("the instruction with DPP");
     }
     if !shape.sources.is_empty() {

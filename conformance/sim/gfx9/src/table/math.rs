@@ -25,6 +25,15 @@ pub(super) fn maximum<T: PartialOrd + Float>(a: T, b: T) -> T {
     if a > b || a == b && b.is_negative() { a } else { b }
 }
 
+/// As a function of [`minimum`] and [`maximum`] in the mode of IEEE: a signalling NaN is the result, and becomes quiet.
+pub(super) fn signalling<T: Float>(a: T, b: T, function: impl Fn(T, T) -> T) -> T {
+    match () {
+        () if a.is_signalling() => a.quiet(),
+        () if b.is_signalling() => b.quiet(),
+        () => function(a, b),
+    }
+}
+
 /// The number in the middle; the smallest if one of them is not a number.
 pub(super) fn median<T: PartialOrd + Float>(a: T, b: T, c: T) -> T {
     if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -44,6 +53,7 @@ pub(super) fn median<T: PartialOrd + Float>(a: T, b: T, c: T) -> T {
 pub(super) trait Float: Copy {
     fn is_nan(self) -> bool;
     fn is_negative(self) -> bool;
+    fn is_signalling(self) -> bool;
     /// Makes a signalling NaN quiet.
     fn quiet(self) -> Self;
 }
@@ -58,6 +68,10 @@ macro_rules! floats {
 
                 fn is_negative(self) -> bool {
                     self.is_sign_negative()
+                }
+
+                fn is_signalling(self) -> bool {
+                    self != self && self.to_bits() & $quiet == 0
                 }
 
                 fn quiet(self) -> Self {
@@ -85,21 +99,26 @@ pub(super) fn fused_half(a: f16, b: f16, c: f16) -> f16 {
     to_half(sum_to_odd(a.to_f64() * b.to_f64(), c.to_f64()))
 }
 
+/// A fused multiplication and addition of 32-bit numbers, rounded once, without a call of the C library for each lane.
+#[inline]
+pub(super) fn fused_single(a: f32, b: f32, c: f32) -> f32 {
+    // The product of two mantissas of 24 bits is exact.
+    sum_to_odd(f64::from(a) * f64::from(b), c.into()) as f32
+}
+
 /// A sum that is rounded to odd: another rounding, to at most 51 bits, is the only one that counts.
+#[inline]
 fn sum_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
-    if !sum.is_finite() {
-        return sum;
-    }
     let virtual_b = sum - a;
+    // Exact, by Knuth. NaN if the sum is infinite or NaN.
     let error = (a - (sum - virtual_b)) + (b - virtual_b);
-    if error != 0.0 && sum.to_bits() & 1 == 0 {
-        // The neighbour towards the exact sum.
-        let away = (error > 0.0) == (sum > 0.0);
-        f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
-    } else {
-        sum
-    }
+    let bits = sum.to_bits();
+    // The neighbour towards the exact sum: a larger magnitude has larger bits.
+    let away = (error > 0.0) == (sum > 0.0);
+    let neighbour = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let inexact = error.abs() > 0.0;
+    f64::from_bits(if inexact && bits & 1 == 0 { neighbour } else { bits })
 }
 
 /// Converts to 16 bits, rounded once.
@@ -300,7 +319,7 @@ pub(super) fn division_scale64(value: f64, denominator: f64, numerator: f64) -> 
 /// large denominator, small ones a large numerator.
 pub(super) fn division_step32(a: f32, b: f32, c: f32, scaled: bool) -> f32 {
     if !scaled {
-        return a.mul_add(b, c);
+        return fused_single(a, b, c);
     }
     let exact = sum_to_odd(f64::from(a) * f64::from(b), c.into());
     scaled64(exact, if biased32(c) > 127 { 64 } else { -64 }) as f32
@@ -436,6 +455,43 @@ mod tests {
             (f64::MIN_POSITIVE, i32::MIN, 0),
         ] {
             assert_eq!(scaled64(value, exponent).to_bits(), bits, "{value:e} {exponent}");
+        }
+    }
+
+    #[test]
+    fn a_fused_single_is_rounded_once() {
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 32) as u32
+        };
+        let special = [0, 1, 0x7f_ffff, 0x80_0000, 0x3f80_0001, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000];
+        for round in 0..2_000_000 {
+            let mut numbers = [next(), next(), next()];
+            match round % 5 {
+                0 => {}
+                // Products of 25 bits, often between two numbers: a much smaller number decides.
+                4 => {
+                    let [a, b] = [numbers[0] >> 21 | 0x801, numbers[1] >> 20 | 0x1001].map(|odd| odd as f32);
+                    numbers[2] = numbers[2] & 0x81ff_ffff | 0x2000_0000;
+                    numbers[0] = a.to_bits() | numbers[0] << 31;
+                    numbers[1] = b.to_bits();
+                }
+                // Results that are near the product, at the limit to denormal numbers, and special numbers.
+                1 => numbers = numbers.map(|bits| bits & 0x83ff_ffff | 0x3c00_0000),
+                2 => {
+                    numbers[0] = numbers[0] & 0x80ff_ffff | 0x2000_0000;
+                    numbers[1] = numbers[1] & 0x80ff_ffff | 0x1f00_0000;
+                    numbers[2] &= 0x80ff_ffff;
+                }
+                _ => numbers[next() as usize % 3] = special[next() as usize % 8] | next() & 1 << 31,
+            }
+            let [a, b, c] = numbers.map(f32::from_bits);
+            let (ours, exact) = (fused_single(a, b, c), a.mul_add(b, c));
+            assert!(
+                ours.to_bits() == exact.to_bits() || ours.is_nan() && exact.is_nan(),
+                "{numbers:x?}: {ours:e}, not {exact:e}"
+            );
         }
     }
 

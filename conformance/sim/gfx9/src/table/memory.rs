@@ -157,16 +157,17 @@ fn window(unit: &mut Unit<'_, '_>, fields: &Fields, words: u8, write: bool) -> R
     let first = usize::from(fields.sources[0]);
     let offset = i64::from(fields.offset);
     let active = unit.wave.exec();
-    let low = unit.wave.vector(first)?;
     let addresses = match fields.encoding {
         Global if fields.scalar != NO_SCALAR => {
+            let low = unit.wave.vector(first)?;
             let base = unit.wave.scalar::<u64>(fields.scalar, 0)?.wrapping_add_signed(offset);
             low.map(|low| base.wrapping_add(low.into()))
         }
         Global | Flat => {
-            let high = unit.wave.vector(first + 1)?;
+            let (low, high) = (unit.wave.vector(first)?, unit.wave.vector(first + 1)?);
             std::array::from_fn(|lane| (u64::from(high[lane]) << 32 | u64::from(low[lane])).wrapping_add_signed(offset))
         }
+        // A scratch instruction with a scalar address names a vector register that need not exist.
         _ => return Ok(None),
     };
     let Apertures { shared, private } = unit.wave.apertures;

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::math::{fused_half, half2, maximum, minimum};
+use super::math::{fused_half, fused_single, half2, maximum, minimum};
 use super::{Execute, MIXES, Row, SATURATE, Shape, Target, row};
 use crate::decode::Fields;
 use crate::dispatch::Unit;
@@ -109,10 +109,10 @@ fn mixed_source(unit: &Unit<'_, '_>, fields: &Fields, index: usize) -> Result<[f
 fn mixed(unit: &Unit<'_, '_>, fields: &Fields) -> Result<[f32; LANES]> {
     let (a, b) = (mixed_source(unit, fields, 0)?, mixed_source(unit, fields, 1)?);
     let c = mixed_source(unit, fields, 2)?;
-    let clamp = fields.modifiers.clamp;
+    let (clamp, clamps_nan) = (fields.modifiers.clamp, unit.wave.mode.clamps_nan());
     Ok(std::array::from_fn(|lane| {
-        let result = a[lane].mul_add(b[lane], c[lane]);
-        result.finished(0, clamp).unwrap_or(result)
+        let result = fused_single(a[lane], b[lane], c[lane]);
+        result.finished(0, clamp, clamps_nan).unwrap_or(result)
     }))
 }
 

@@ -4,9 +4,9 @@ use half::f16;
 
 use super::math::{
     byte_differences, cosine, division_fixup16, division_fixup32, division_fixup64, division_scale32, division_scale64,
-    division_step32, division_step64, exponent32, exponent64, fraction32, fraction64, fused_half, half1, half2,
-    mantissa32, mantissa64, maximum, means, median, minimum, permuted, reciprocal_root, scaled32, scaled64, sine,
-    to_half, to_i32, to_u32,
+    division_step32, division_step64, exponent32, exponent64, fraction32, fraction64, fused_half, fused_single, half1,
+    half2, mantissa32, mantissa64, maximum, means, median, minimum, permuted, reciprocal_root, scaled32, scaled64,
+    signalling, sine, to_half, to_i32, to_u32,
 };
 use super::{
     ACCUMULATES, CARRY_IN, CARRY_OUT, Execute, LITERAL, LITERAL_LAST, MODIFIES, NO_CLAMP, NO_ROUTE, NO_SDWA, NO_VOP3,
@@ -40,6 +40,22 @@ macro_rules! two {
         (
             Shape::alu(Target::Register(<$result>::KIND), &[<$a>::KIND, <$b>::KIND], $traits),
             (|unit, fields| lanes::binary::<$a, $b, $result>(unit.wave, fields, $function)) as Execute,
+        )
+    };
+}
+
+/// The smaller or the larger number, whose result the mode of IEEE changes.
+macro_rules! limit {
+    ($type:ty, $function:expr) => {
+        (
+            Shape::alu(Target::Register(<$type>::KIND), &[<$type>::KIND, <$type>::KIND], 0),
+            (|unit, fields| {
+                if unit.wave.mode.is_ieee() {
+                    let function = |a, b| signalling(a, b, $function);
+                    return lanes::binary::<$type, $type, $type>(unit.wave, fields, function);
+                }
+                lanes::binary::<$type, $type, $type>(unit.wave, fields, $function)
+            }) as Execute,
         )
     };
 }
@@ -326,8 +342,8 @@ pub(super) static VOP2: &[Row] = &[
         "v_mul_hi_u32_u24",
         two!(u32, u32 => u32, |a, b| ((u64::from(unsigned24(a)) * u64::from(unsigned24(b))) >> 32) as u32),
     ),
-    row(10, "v_min_f32", two!(f32, f32 => f32, minimum)),
-    row(11, "v_max_f32", two!(f32, f32 => f32, maximum)),
+    row(10, "v_min_f32", limit!(f32, minimum)),
+    row(11, "v_max_f32", limit!(f32, maximum)),
     row(12, "v_min_i32", two!(i32, i32 => i32, i32::min)),
     row(13, "v_max_i32", two!(i32, i32 => i32, i32::max)),
     row(14, "v_min_u32", two!(u32, u32 => u32, u32::min)),
@@ -375,8 +391,8 @@ pub(super) static VOP2: &[Row] = &[
     row(42, "v_lshlrev_b16", two!(u16, u16 => u16, |a, b| b << (a & 15))),
     row(43, "v_lshrrev_b16", two!(u16, u16 => u16, |a, b| b >> (a & 15))),
     row(44, "v_ashrrev_i16", two!(u16, i16 => i16, |a, b| b >> (a & 15))),
-    row(45, "v_max_f16", two!(f16, f16 => f16, maximum)),
-    row(46, "v_min_f16", two!(f16, f16 => f16, minimum)),
+    row(45, "v_max_f16", limit!(f16, maximum)),
+    row(46, "v_min_f16", limit!(f16, minimum)),
     row(47, "v_max_u16", two!(u16, u16 => u16, u16::max)),
     row(48, "v_max_i16", two!(i16, i16 => i16, i16::max)),
     row(49, "v_min_u16", two!(u16, u16 => u16, u16::min)),
@@ -385,7 +401,7 @@ pub(super) static VOP2: &[Row] = &[
     row(52, "v_add_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(a) + i64::from(b))),
     row(53, "v_sub_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(a) - i64::from(b))),
     row(54, "v_subrev_u32", exact!(u32, u32 => u32, 0, |a, b| i64::from(b) - i64::from(a))),
-    row(59, "v_fmac_f32", accumulate!(f32, 0, f32::mul_add)),
+    row(59, "v_fmac_f32", accumulate!(f32, 0, fused_single)),
     row(61, "v_xnor_b32", two!(u32, u32 => u32, |a, b| !(a ^ b))),
 ];
 
@@ -494,7 +510,7 @@ pub(super) static VOP3: &[Row] = &[
         }),
     ),
     row(0x1ca, "v_bfi_b32", three!(u32, u32, u32 => u32, |a, b, c| a & b | !a & c)),
-    row(0x1cb, "v_fma_f32", three!(f32, f32, f32 => f32, f32::mul_add)),
+    row(0x1cb, "v_fma_f32", three!(f32, f32, f32 => f32, fused_single)),
     row(0x1cc, "v_fma_f64", three!(f64, f64, f64 => f64, f64::mul_add)),
     row(0x1cd, "v_lerp_u8", three!(u32, u32, u32 => u32, means)),
     row(
@@ -643,8 +659,8 @@ pub(super) static VOP3: &[Row] = &[
     row(0x207, "v_div_fixup_f16", three!(f16, f16, f16 => f16, SELECT, division_fixup16)),
     row(0x280, "v_add_f64", two!(f64, f64 => f64, |a, b| a + b)),
     row(0x281, "v_mul_f64", two!(f64, f64 => f64, |a, b| a * b)),
-    row(0x282, "v_min_f64", two!(f64, f64 => f64, minimum)),
-    row(0x283, "v_max_f64", two!(f64, f64 => f64, maximum)),
+    row(0x282, "v_min_f64", limit!(f64, minimum)),
+    row(0x283, "v_max_f64", limit!(f64, maximum)),
     row(0x284, "v_ldexp_f64", two!(f64, i32 => f64, scaled64)),
     row(0x285, "v_mul_lo_u32", two!(u32, u32 => u32, u32::wrapping_mul)),
     row(0x286, "v_mul_hi_u32", two!(u32, u32 => u32, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
