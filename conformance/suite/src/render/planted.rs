@@ -1,5 +1,11 @@
 //! Deliberate errors in the exporter's barriers and waits: each must be found by an operation's data, or by the validation
 //! layer.
+//!
+//! Seen on an H200, with Debian 12's layer: errors of waits by the data; `NoAcquire`, wrong masks, families and layouts of the
+//! operation by the layer. Not found by either, nor by Debian 13's layer: what concerns only the other side's view of a layout
+//! or an owner (`NoRelease`, `AcquiresUndefined`, `ReleasesUndefined`, `WrongOldLayout`, `NotGeneral`, `NoFamilies`). The layer
+//! does not follow an image to an external owner, and that driver's exported images have one layout, also with texels that GPUs
+//! compress. This crate's own contexts refuse them (`OwnedImage`'s states).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,6 +39,10 @@ pub(super) enum Error {
     WrongStage,
     /// The acquire makes the other side's writes visible to nothing.
     WrongDestination,
+    /// The acquire moves the image to a layout that the operation does not use.
+    WrongNewLayout,
+    /// The release names accesses that its stages do not have.
+    AccessOfOtherStage,
     /// No change of the owner.
     NoFamilies,
     /// A family that has no queue.
@@ -42,7 +52,7 @@ pub(super) enum Error {
 }
 
 impl Error {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::NoAcquire,
         Self::NoRelease,
         Self::AcquiresUndefined,
@@ -52,6 +62,8 @@ impl Error {
         Self::NoAccess,
         Self::WrongStage,
         Self::WrongDestination,
+        Self::WrongNewLayout,
+        Self::AccessOfOtherStage,
         Self::NoFamilies,
         Self::WrongFamily,
         Self::DeviceDoesNotWait,
@@ -115,6 +127,7 @@ pub(super) fn instead_of_acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, ima
             barrier.stages[1] = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
             barrier.access[1] = vk::AccessFlags::empty();
         }
+        Some(Error::WrongNewLayout) => barrier.layouts[1] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
         Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
         Some(Error::WrongFamily) => barrier.families[1] = 77,
         _ => return false,
@@ -140,6 +153,7 @@ pub(super) fn instead_of_release(gpu: &Gpu<'_>, commands: vk::CommandBuffer, ima
             barrier.stages[0] = vk::PipelineStageFlags::TOP_OF_PIPE;
             barrier.access[0] = vk::AccessFlags::empty();
         }
+        Some(Error::AccessOfOtherStage) => barrier.stages[0] = vk::PipelineStageFlags::VERTEX_INPUT,
         Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
         Some(Error::WrongFamily) => barrier.families[0] = 77,
         _ => return false,
@@ -197,7 +211,7 @@ fn report(backend: BackendUnderTest) -> Vec<(Error, [Option<String>; 2])> {
 fn errors_of_barriers_are_found_on_a_cpu() {
     let table = report(BackendUnderTest::host());
     let found = table.iter().filter(|(_, found)| found.iter().any(Option::is_some)).count();
-    assert!(table.is_empty() || found >= 5, "{found} of {}", table.len());
+    assert!(table.is_empty() || found >= 7, "{found} of {}", table.len());
 }
 
 #[test]
@@ -205,5 +219,5 @@ fn errors_of_barriers_are_found_on_a_cpu() {
 fn errors_of_barriers_are_found_on_a_gpu() {
     let table = report(BackendUnderTest::cuda());
     let found = table.iter().filter(|(_, found)| found.iter().any(Option::is_some)).count();
-    assert!(found >= 8, "{found} of {}", table.len());
+    assert!(found >= 9, "{found} of {}", table.len());
 }
