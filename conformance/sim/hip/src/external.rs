@@ -144,7 +144,6 @@ entries! {
         let desc = Generation::now().memory(desc).checked()?;
         // Every failure is reported as "out of memory".
         let imported = given_memory(desc.kind, desc.handle).and_then(Imported::open).ok_or(code::OUT_OF_MEMORY)?;
-        let imported = keeping(imported, desc.handle);
         let real = usize::try_from(imported.size()).unwrap_or(usize::MAX);
         // The size is not compared with the real one: on Windows PAL does not receive it.
         let imported = Arc::new(imported.sized(desc.size));
@@ -203,32 +202,6 @@ entries! {
 pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> ImportHandle {
     // SAFETY: the caller's promise.
     unsafe { handle.fd() }
-}
-
-/// In versions that never release a mapped import, an import of the runtime's own memory keeps that memory and its open
-/// descriptor.
-///
-/// # Safety
-/// As for [`given`].
-#[cfg(target_os = "linux")]
-pub(crate) unsafe fn keeping(imported: Imported, handle: Handle) -> Imported {
-    if !Behaviour::ExtraReference.now() {
-        return imported;
-    }
-    // SAFETY: the caller's promise.
-    match gpu_interop_sim_device::system::made_here(unsafe { handle.fd() }) {
-        Some(memory) => imported.keeping(memory),
-        None => imported,
-    }
-}
-
-/// On Windows the runtime creates no memory that could be imported.
-///
-/// # Safety
-/// No requirements here.
-#[cfg(windows)]
-pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
-    imported
 }
 
 /// Ends an import with an injected failure.

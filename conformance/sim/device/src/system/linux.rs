@@ -1,12 +1,10 @@
 //! Memory ranges, memory files and futexes.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, Weak};
 use std::{io, ptr};
 
-use gpu_interop_sim_abi::lock;
 use rustix::fs::{FileType, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use rustix::thread::futex;
@@ -81,15 +79,6 @@ pub fn is_own(fd: ImportHandle) -> bool {
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
 }
 
-/// The exportable memory files of this process, by inode.
-static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
-
-/// The memory file of a descriptor, if this process created it for export; it stays open while it has an owner.
-pub fn made_here(fd: ImportHandle) -> Option<Arc<OwnedFd>> {
-    let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
-    is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?
-}
-
 /// A memory file that can be exported.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
@@ -114,10 +103,6 @@ impl SharedMemory {
             rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
         }
         let file = Arc::new(file);
-        let mut made = lock(&MADE);
-        made.retain(|_, file| file.strong_count() > 0);
-        made.insert(rustix::fs::fstat(&*file)?.st_ino, Arc::downgrade(&file));
-        drop(made);
         Ok(Self { file, header })
     }
 
