@@ -25,7 +25,7 @@ scenarios! {
         "Memory is exported, imported and written before the exporter binds two buffers to it, one after the other: each has \
          its own data, and later data goes both ways.",
         |context| buffers(context, 2, false);
-    "lifetime.image_bound_late", Any,
+    "image_lifetime.bound_late", Any,
         "Memory is exported, imported and mapped before the exporter binds its image: texels go both ways.", image,
         needs [MappedMipmappedArray, exporter Images];
 }
