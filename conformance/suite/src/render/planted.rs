@@ -211,7 +211,10 @@ fn report(backend: BackendUnderTest) -> Vec<(Error, [Option<String>; 2])> {
 fn errors_of_barriers_are_found_on_a_cpu() {
     let table = report(BackendUnderTest::host());
     let found = table.iter().filter(|(_, found)| found.iter().any(Option::is_some)).count();
-    assert!(table.is_empty() || found >= 7, "{found} of {}", table.len());
+    // Without the layer, those of waits.
+    let validated = table.iter().any(|(_, [_, validation])| validation.is_some());
+    let least = if validated { 7 } else { 1 };
+    assert!(table.is_empty() || found >= least, "{found} of {}", table.len());
 }
 
 #[test]
