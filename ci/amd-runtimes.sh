@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up AMD's HIP runtimes from Debian's packages, each in a separate folder with the libraries that it needs, and with
-# Mesa's Vulkan driver RADV of Debian 13; 5.2.3 is used beside the system's. Nothing is installed, and root is not needed:
+# Mesa's Vulkan driver RADV of Debian 13; 5.2.3 runs with the system's. Nothing is installed, and root is not needed:
 # `conformance run --emulate amd:VERSION` finds them there.
 #
 #   amd-runtimes.sh [--accept] [--newest-mesa] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
@@ -181,7 +181,7 @@ record() {
     rm "$lock.new"
 }
 
-# Whether a folder has all packages of its version.
+# True if a folder has all packages of its version.
 is_complete() {
     [ -f "$folder/$1/manifest" ] && { [ -z "${mesa[$1]-}" ] || grep -q '^mesa-vulkan-drivers ' "$folder/$1/manifest"; }
 }

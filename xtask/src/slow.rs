@@ -36,7 +36,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "amd-5.7.1", "the same on 5.7.1, and the tests of Debian 13's RADV", |session| amd(session, "5.7.1");
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
-    "amd-newest-mesa", "the suite on 7.2.4 beside the newest RADV of Debian", |session| {
+    "amd-newest-mesa", "the suite on 7.2.4 with the newest RADV of Debian", |session| {
         of_debian(session, "the newest RADV", run("ci/amd.sh --newest-mesa 7.2.4")).map(drop)
     };
     "package", "packages of the published crates, as Cargo verifies them before a release", package::verified;

@@ -1,18 +1,6 @@
 // Draws that cover the viewport. The colour of each texel comes from a buffer of four 32-bit channels a texel.
 
-struct Parameters {
-    width: u32,
-    height: u32,
-    base: u32,
-}
-
-var<immediate> parameters: Parameters;
 @group(0) @binding(0) var<storage, read> texels: array<vec4<u32>>;
-
-@vertex
-fn covering(@builtin(vertex_index) index: u32) -> @builtin(position) vec4<f32> {
-    return vec4<f32>(f32(index & 1u) * 4.0 - 1.0, f32(index >> 1u) * 4.0 - 1.0, 0.0, 1.0);
-}
 
 fn texel(position: vec4<f32>, base: u32) -> vec4<u32> {
     return texels[base + u32(position.y) * parameters.width + u32(position.x)];

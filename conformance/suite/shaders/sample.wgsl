@@ -1,12 +1,5 @@
 // Samples a two-dimensional image of floats at the centres of its texels, and, for a linear filter, between two columns.
 
-struct Parameters {
-    width: u32,
-    height: u32,
-    base: u32,
-}
-
-var<immediate> parameters: Parameters;
 @group(0) @binding(1) var<storage, read_write> results: array<vec4<u32>>;
 @group(0) @binding(2) var image: texture_2d_array<f32>;
 @group(0) @binding(3) var filtered: sampler;
@@ -20,13 +13,13 @@ fn sampled(at: vec3<u32>, right: f32) -> vec4<u32> {
 @compute @workgroup_size(8, 8)
 fn centres(@builtin(global_invocation_id) at: vec3<u32>) {
     if at.x < parameters.width && at.y < parameters.height {
-        results[parameters.base + at.y * parameters.width + at.x] = sampled(at, 0.0);
+        results[place(at)] = sampled(at, 0.0);
     }
 }
 
 @compute @workgroup_size(8, 8)
 fn between(@builtin(global_invocation_id) at: vec3<u32>) {
     if at.x < parameters.width && at.y < parameters.height {
-        results[parameters.base + at.y * parameters.width + at.x] = sampled(at, 0.5);
+        results[place(at)] = sampled(at, 0.5);
     }
 }

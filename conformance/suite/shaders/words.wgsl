@@ -1,12 +1,5 @@
 // Copies of 32-bit words by each kind of shader, and marks of what was drawn or dispatched.
 
-struct Parameters {
-    width: u32,
-    height: u32,
-    base: u32,
-}
-
-var<immediate> parameters: Parameters;
 @group(0) @binding(0) var<storage, read> words: array<u32>;
 @group(0) @binding(1) var<storage, read_write> results: array<u32>;
 @group(0) @binding(6) var<uniform> uniforms: array<vec4<u32>, 256>;
@@ -41,11 +34,6 @@ fn read_attribute(@builtin(vertex_index) index: u32, @location(0) word: u32) -> 
 fn mark(@builtin(vertex_index) vertex: u32, @builtin(instance_index) instance: u32) -> @builtin(position) vec4<f32> {
     results[instance * parameters.width + vertex] = 1u;
     return NOWHERE;
-}
-
-@vertex
-fn covering(@builtin(vertex_index) index: u32) -> @builtin(position) vec4<f32> {
-    return vec4<f32>(f32(index & 1u) * 4.0 - 1.0, f32(index >> 1u) * 4.0 - 1.0, 0.0, 1.0);
 }
 
 @fragment

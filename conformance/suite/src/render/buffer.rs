@@ -5,9 +5,8 @@ use gpu_interop::vulkan::ash::vk;
 use vk::{AccessFlags as Access, BufferUsageFlags as Usage, PipelineStageFlags as Stage};
 
 use super::gpu::{Attachments, Bindings, Bound, Drawing, Gpu, PrivateImage, rectangle};
-use super::image::Kind;
+use super::operation::{COMPUTE, GRAPHICS, Kind, Masks, Operation, Outcome, TRANSFER, operations};
 use super::shaders;
-use super::{Masks, Outcome};
 use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
 
@@ -17,22 +16,8 @@ pub(super) const SIZE: usize = 4096;
 const WORDS: u32 = 1024;
 const _: () = assert!(WORDS as usize * 4 == SIZE);
 
-/// An operation of the exporter's queue on a shared buffer.
-pub(super) struct BufferOperation {
-    /// Its name in the id of its scenario.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    /// The usage that it needs, in addition to transfers.
-    pub(super) usage: Usage,
-    /// What the queue supports at least.
-    pub(super) queue: vk::QueueFlags,
-    /// Its stages and accesses.
-    pub(super) masks: Masks,
-    /// The words that the other side writes before; `None` for arbitrary ones.
-    pub(super) before: Option<fn() -> Vec<u32>>,
-    /// Records the operation.
-    pub(super) record: fn(&BufferWork<'_>) -> Verdict<Outcome>,
-}
+/// An operation on a buffer. Its subject: the words that the other side writes before; `None` for arbitrary ones.
+pub(super) type BufferOperation = Operation<Usage, Option<fn() -> Vec<u32>>, fn(&BufferWork<'_>) -> Verdict<Outcome>>;
 
 /// The shared buffer during an operation.
 pub(super) struct BufferWork<'a> {
@@ -50,32 +35,9 @@ const fn masks(stages: Stage, access: Access) -> Masks {
 }
 
 const COPIED: Masks = masks(Stage::TRANSFER, Access::TRANSFER_WRITE);
-const GRAPHICS: vk::QueueFlags = vk::QueueFlags::GRAPHICS;
-const COMPUTE: vk::QueueFlags = vk::QueueFlags::COMPUTE;
-const TRANSFER: vk::QueueFlags = vk::QueueFlags::TRANSFER;
-
-macro_rules! operations {
-    ($($name:literal $kind:ident, $sentence:literal, $usage:expr, $queue:expr, $masks:expr, $before:expr, $record:expr;)+) => {
-        /// The operations.
-        pub(super) const OPERATIONS: &[BufferOperation] = &[$(BufferOperation {
-            name: $name,
-            kind: Kind::$kind,
-            usage: $usage,
-            queue: $queue,
-            masks: $masks,
-            before: $before,
-            record: $record,
-        }),+];
-
-        crate::scenario::scenarios! {
-            all need [exporter Commands];
-            $(concat!("render.", $name), Any, $sentence, |context| super::on_buffers(context, $name);)+
-        }
-    };
-}
-
 // Columns: name, kind, the scenario's sentence, usage, queue, masks, the words before, commands.
 operations! {
+    BufferOperation, buffers_in;
     "fill" Changes, "vkCmdFillBuffer: the device finds every word.",
         Usage::empty(), TRANSFER, COPIED, None, fill;
     "update" Writes, "vkCmdUpdateBuffer: the device finds every word.",

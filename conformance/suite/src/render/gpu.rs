@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CString;
 
 use gpu_interop::vulkan::ash::{self, khr, vk};
-use gpu_interop::vulkan::{HeadlessContext, MemoryPlacement, OwnedBuffer, SemaphoreOp, Submission};
+use gpu_interop::vulkan::{HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, SemaphoreOp, Submission};
 use gpu_interop::{Error, ErrorKind};
 
 use super::shaders::Shader;
@@ -85,7 +85,7 @@ pub(super) struct Bindings {
 pub(super) type Parameters = [u32; 3];
 const _: () = assert!(size_of::<Parameters>() == 12);
 
-/// What a graphics pipeline is made of, other than its bindings.
+/// A graphics pipeline without its bindings.
 #[derive(Clone, Copy)]
 pub(super) struct Drawing<'a> {
     pub(super) shader: Shader,
@@ -103,7 +103,7 @@ pub(super) struct Drawing<'a> {
     pub(super) points: Option<bool>,
 }
 
-/// What a private image is for.
+/// An image that is not shared.
 #[derive(Clone, Copy)]
 pub(super) struct PrivateImage {
     pub(super) format: vk::Format,
@@ -112,7 +112,7 @@ pub(super) struct PrivateImage {
     pub(super) usage: vk::ImageUsageFlags,
 }
 
-/// What the creation of pipelines returns.
+/// Result of the creation of pipelines.
 type Created = Result<Vec<vk::Pipeline>, (Vec<vk::Pipeline>, vk::Result)>;
 
 fn checked<T>(function: &str, result: ash::prelude::VkResult<T>) -> Verdict<T> {
@@ -145,11 +145,11 @@ impl<'a> Gpu<'a> {
         &self,
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
-        record: impl FnOnce(vk::CommandBuffer) -> Verdict,
+        record: impl FnOnce(&mut Recording<'_>) -> Verdict,
     ) -> Verdict<Submission> {
         let mut stopped = None;
         let submission = self.context.submit(waits, signals, |recording| {
-            record(recording.as_raw()).map_err(|stop| {
+            record(recording).map_err(|stop| {
                 stopped = Some(stop);
                 Error::new(ErrorKind::Unsupported, "record", "")
             })
@@ -563,11 +563,11 @@ impl<'a> Gpu<'a> {
         extent: [u32; 2],
     ) -> Verdict<khr::dynamic_rendering::Device> {
         let interop = self.context.interop();
-        let name = khr::dynamic_rendering::NAME;
-        // SAFETY: the physical device belongs to the live instance.
-        let listed = unsafe { interop.instance().enumerate_device_extension_properties(interop.physical_device()) };
-        let has = |known: &vk::ExtensionProperties| known.extension_name_as_c_str() == Ok(name);
-        if !checked("vkEnumerateDeviceExtensionProperties", listed)?.iter().any(has) {
+        // SAFETY: the device was made from the instance; both are live.
+        let function = unsafe {
+            interop.instance().get_device_proc_addr(interop.device().handle(), c"vkCmdBeginRenderingKHR".as_ptr())
+        };
+        if function.is_none() {
             return Err(Stop::unsupported("the exporter has no VK_KHR_dynamic_rendering".into()));
         }
         let functions = khr::dynamic_rendering::Device::new(interop.instance(), interop.device());
@@ -580,32 +580,43 @@ impl<'a> Gpu<'a> {
             .render_area(rectangle([0, 0], extent))
             .layer_count(1)
             .color_attachments(&attachments);
-        // SAFETY: recording, outside a render pass; the device was created with the extension, which it has, and its
-        // feature, which the extension requires; the view is live and of this device.
+        // SAFETY: recording, outside a render pass; the device was created with the extension, whose function it has, and
+        // with its feature, which the extension requires; the view is live and of this device.
         unsafe { functions.cmd_begin_rendering(commands, &info) };
         Ok(functions)
     }
 
     /// Moves a private image from one layout to another, after all earlier commands and before all later ones.
     pub(super) fn transition(&self, commands: vk::CommandBuffer, image: vk::Image, [old, new]: [vk::ImageLayout; 2]) {
+        let barrier = Barrier {
+            families: [vk::QUEUE_FAMILY_IGNORED; 2],
+            layouts: [old, new],
+            stages: [vk::PipelineStageFlags::ALL_COMMANDS; 2],
+            access: [vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE],
+        };
+        self.barrier(commands, image, &barrier);
+    }
+
+    /// Records a barrier on all levels and layers of an image.
+    pub(super) fn barrier(&self, commands: vk::CommandBuffer, image: vk::Image, barrier: &Barrier) {
+        let Barrier { families, layouts, stages, access } = *barrier;
         let range = vk::ImageSubresourceRange::default()
             .aspect_mask(vk::ImageAspectFlags::COLOR)
             .level_count(vk::REMAINING_MIP_LEVELS)
             .layer_count(vk::REMAINING_ARRAY_LAYERS);
-        let barrier = vk::ImageMemoryBarrier::default()
+        let images = [vk::ImageMemoryBarrier::default()
             .image(image)
             .subresource_range(range)
-            .old_layout(old)
-            .new_layout(new)
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
-            .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
-            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED);
-        let all = vk::PipelineStageFlags::ALL_COMMANDS;
-        // SAFETY: recording, outside a render pass; the image is live, of this device, and in the layout `old`.
-        unsafe {
-            self.device().cmd_pipeline_barrier(commands, all, all, vk::DependencyFlags::empty(), &[], &[], &[barrier]);
-        }
+            .old_layout(layouts[0])
+            .new_layout(layouts[1])
+            .src_access_mask(access[0])
+            .dst_access_mask(access[1])
+            .src_queue_family_index(families[0])
+            .dst_queue_family_index(families[1])];
+        let flags = vk::DependencyFlags::empty();
+        // SAFETY: recording, outside a render pass; the image is live and of this device. A wrong barrier, as tests plant, may
+        // leave undefined texels, not more.
+        unsafe { self.device().cmd_pipeline_barrier(commands, stages[0], stages[1], flags, &[], &[], &images) };
     }
 
     /// A pool of occlusion queries, or, if the device does not count samples, unsupported.
@@ -632,6 +643,15 @@ impl<'a> Gpu<'a> {
         // SAFETY: the physical device belongs to the live instance.
         unsafe { interop.instance().get_physical_device_features(interop.physical_device()) }
     }
+}
+
+/// A barrier on a whole image: families, layouts, stages and accesses, each before and after.
+#[derive(Clone, Copy)]
+pub(super) struct Barrier {
+    pub(super) families: [u32; 2],
+    pub(super) layouts: [vk::ImageLayout; 2],
+    pub(super) stages: [vk::PipelineStageFlags; 2],
+    pub(super) access: [vk::AccessFlags; 2],
 }
 
 /// The attachments of a render pass.

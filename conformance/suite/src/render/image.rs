@@ -6,40 +6,15 @@ use gpu_interop::{ChannelType, ReadMode};
 use vk::{AccessFlags as Access, ImageLayout as Layout, ImageUsageFlags as Usage, PipelineStageFlags as Stage};
 
 use super::gpu::{Attachments, Bindings, Bound, Drawing, Gpu, PrivateImage, rectangle};
+use super::operation::{COMPUTE, GRAPHICS, Kind, Masks, Operation, Outcome, TRANSFER, operations};
 use super::shaders::{self, Channels};
-use super::{Masks, Outcome};
 use crate::ensure;
 use crate::exporter::{ImageSpec, Tiling};
 use crate::image::{Fetched, Texels, compare};
 use crate::outcome::{Stop, Verdict};
 
-/// What an operation does to what the device wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// All of it is overwritten by the data.
-    Writes,
-    /// It becomes something else.
-    Changes,
-    /// It stays.
-    Reads,
-}
-
-/// An operation of the exporter's queue on one layer of one level of a shared image.
-pub(super) struct ImageOperation {
-    /// Its name in the id of its scenario.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    /// The usage that it needs, in addition to transfers and `SAMPLED`.
-    pub(super) usage: Usage,
-    /// What the queue supports at least.
-    pub(super) queue: vk::QueueFlags,
-    /// Its stages and accesses, and the layout that it needs.
-    pub(super) masks: Masks,
-    /// Whether there is such an operation on an image.
-    pub(super) takes: fn(&ImageSpec) -> bool,
-    /// Records the operation.
-    pub(super) record: fn(&Work<'_>) -> Verdict<Outcome>,
-}
+/// An operation on one layer of one level of an image. Its subject: whether it exists for an image.
+pub(super) type ImageOperation = Operation<Usage, fn(&ImageSpec) -> bool, fn(&Work<'_>) -> Verdict<Outcome>>;
 
 /// One layer of one level during an operation.
 pub(super) struct Work<'a> {
@@ -76,32 +51,9 @@ const FETCHED: Masks =
 const FETCHED_DRAWN: Masks =
     Masks { stages: Stage::FRAGMENT_SHADER, access: Access::SHADER_READ, layout: Layout::SHADER_READ_ONLY_OPTIMAL };
 
-const GRAPHICS: vk::QueueFlags = vk::QueueFlags::GRAPHICS;
-const COMPUTE: vk::QueueFlags = vk::QueueFlags::COMPUTE;
-const TRANSFER: vk::QueueFlags = vk::QueueFlags::TRANSFER;
-
-macro_rules! operations {
-    ($($name:literal $kind:ident, $sentence:literal, $usage:expr, $queue:expr, $masks:expr, $takes:expr, $record:expr;)+) => {
-        /// The operations.
-        pub(super) const OPERATIONS: &[ImageOperation] = &[$(ImageOperation {
-            name: $name,
-            kind: Kind::$kind,
-            usage: $usage,
-            queue: $queue,
-            masks: $masks,
-            takes: $takes,
-            record: $record,
-        }),+];
-
-        crate::scenario::scenarios! {
-            all need [exporter Commands];
-            $(concat!("render.", $name), Any, $sentence, |context| super::on_images(context, $name);)+
-        }
-    };
-}
-
 // Columns: name, kind, the scenario's sentence, usage, queue, masks, images, commands.
 operations! {
+    ImageOperation, images_in;
     "clear" Changes, "vkCmdClearColorImage: the device finds the colour in every texel.",
         Usage::empty(), COMPUTE, COPY_TARGET, is_clearable, clear;
     "copy_from_buffer" Writes, "vkCmdCopyBufferToImage: the device finds every texel.",
@@ -110,7 +62,7 @@ operations! {
         Usage::empty(), TRANSFER, COPY_TARGET, |_| true, copy_from_image;
     "blit" Writes, "vkCmdBlitImage of equal size: the device finds every texel.",
         Usage::empty(), GRAPHICS, COPY_TARGET, |_| true, |work| blit(work, 1);
-    "blit_scaled" Changes, "vkCmdBlitImage to twice the size: the device finds every texel, and the old ones beside them.",
+    "blit_scaled" Changes, "vkCmdBlitImage to twice the size: the device finds every texel, and its own texels around them.",
         Usage::empty(), GRAPHICS, COPY_TARGET, |_| true, |work| blit(work, 2);
     "blit_converted" Writes, "vkCmdBlitImage from BGRA to RGBA: the device finds every texel.",
         Usage::empty(), GRAPHICS, COPY_TARGET, is_rgba8, blit_converted;

@@ -7,6 +7,7 @@
 mod buffer;
 mod gpu;
 mod image;
+mod operation;
 #[cfg(test)]
 mod planted;
 mod shaders;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{
-    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, OwnedImage, OwnershipTransfer, SemaphoreOp,
+    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, OwnedImage, Recording, SemaphoreOp,
+    Submission,
 };
 use gpu_interop::{
     ArrayShape, ArrayUsage, ChannelType, ExporterTimeline, ExternalSemaphore, Stream, Timeline, TimelineStrategy,
@@ -27,7 +29,7 @@ pub(crate) use image::SCENARIOS as ON_IMAGES;
 
 use crate::context::Context;
 use crate::exporter::Point;
-use crate::exporter::{ImageSpec, Tiling, operation};
+use crate::exporter::{ImageSpec, Tiling, operation as semaphore_op};
 use crate::image::plain_format;
 use crate::need::need;
 use crate::outcome::{Stop, StopKind, Verdict, WAIT_TIMEOUT};
@@ -35,7 +37,8 @@ use crate::pattern::{Pattern, compressible};
 use crate::scenario::scenarios;
 use buffer::{BufferOperation, BufferWork};
 use gpu::Gpu;
-use image::{ImageOperation, Kind, Work};
+use image::{ImageOperation, Work};
+use operation::{Check, Kind, Masks, named};
 use side::{Access, Side};
 
 /// The catalogue's text about the group.
@@ -62,40 +65,6 @@ scenarios! {
         bridged, signals_by_host;
 }
 
-/// Stages and accesses of an operation, and the layout that it needs of an image.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Masks {
-    stages: vk::PipelineStageFlags,
-    access: vk::AccessFlags,
-    layout: vk::ImageLayout,
-}
-
-impl Masks {
-    fn transfer(&self, context: &HeadlessContext) -> OwnershipTransfer {
-        OwnershipTransfer { queue_family: context.queue_family(), stages: self.stages, access: self.access }
-    }
-}
-
-/// Compares results when the commands have completed.
-type Check = Box<dyn FnOnce() -> Verdict>;
-
-/// What an operation does.
-pub(super) struct Outcome {
-    /// The contents afterwards; `None` if it only reads.
-    after: Option<Vec<u8>>,
-    check: Option<Check>,
-}
-
-impl Outcome {
-    fn written(after: Vec<u8>) -> Self {
-        Self { after: Some(after), check: None }
-    }
-
-    fn read(check: impl FnOnce() -> Verdict + 'static) -> Self {
-        Self { after: None, check: Some(Box::new(check)) }
-    }
-}
-
 /// How the two sides wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -109,7 +78,7 @@ enum Order {
     Binary,
 }
 
-/// What the sides wait for.
+/// Synchronisation objects of an order.
 enum Sync {
     Host,
     Timeline(Arc<dyn ExporterTimeline>, Timeline, u64),
@@ -165,15 +134,11 @@ impl Sync {
     }
 
     /// Submits the exporter's work between what it waits for and what it signals.
-    fn submit(
-        &self,
-        gpu: &Gpu<'_>,
-        record: impl FnOnce(vk::CommandBuffer) -> Verdict,
-    ) -> Verdict<gpu_interop::vulkan::Submission> {
+    fn submit(&self, gpu: &Gpu<'_>, record: impl FnOnce(&mut Recording<'_>) -> Verdict) -> Verdict<Submission> {
         match self {
             Self::Host => gpu.submit(&[], &[], record),
             Self::Timeline(timeline, _, value) => {
-                let at = |value| operation(Point { timeline, value });
+                let at = |value| semaphore_op(Point { timeline, value });
                 gpu.submit(&[at(value + 1)?], &[at(value + 2)?], record)
             }
             Self::Binary { to_exporter, to_device } => {
@@ -258,10 +223,6 @@ impl<'a> Pairs<'a> {
     }
 }
 
-fn named<T>(operation: Option<&'static T>, name: &str) -> Verdict<&'static T> {
-    operation.ok_or_else(|| Stop::failed(format!("there is no operation {name}")))
-}
-
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     context.exporter()?.vulkan().ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
@@ -323,7 +284,7 @@ fn other_formats() -> Verdict<Vec<ImageSpec>> {
     all.chain([Ok(bgra)]).collect()
 }
 
-/// What the contents of an image or a buffer are made of.
+/// Contents of an image or a buffer.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     /// Arbitrary bytes.
@@ -366,32 +327,37 @@ fn texels(spec: &ImageSpec, content: Content, level: u32) -> Verdict<Vec<u8>> {
 
 /// Some operations of each kind, with a bridge. With old validation layers nothing is validated here.
 fn bridged(context: &Context) -> Verdict {
+    counted(context, |pairs| {
+        for name in ["copy_from_buffer", "draw", "draw_part", "store", "fetch", "copy_to_buffer"] {
+            images_in(context, name, &[Order::Bridge], pairs)?;
+        }
+        for name in ["update", "store_words", "read_storage", "dispatch_indirect"] {
+            buffers_in(context, name, &[Order::Bridge], pairs)?;
+        }
+        Ok(())
+    })
+}
+
+/// The orders of a scenario of one operation.
+const ORDERS: [Order; 3] = [Order::Host, Order::Timeline, Order::Binary];
+
+/// Runs operations and counts their pairs.
+fn counted<'a>(context: &'a Context, run: impl FnOnce(&mut Pairs<'a>) -> Verdict) -> Verdict {
     let mut pairs = Pairs::new(context);
-    for name in ["copy_from_buffer", "draw", "draw_part", "store", "fetch", "copy_to_buffer"] {
-        images_in(context, name, &[Order::Bridge], &mut pairs)?;
-    }
-    for name in ["update", "store_words", "read_storage", "dispatch_indirect"] {
-        buffers_in(context, name, &[Order::Bridge], &mut pairs)?;
-    }
+    run(&mut pairs)?;
     pairs.finish()
 }
 
-/// Runs an operation on images of every kind, on every queue, in every order.
-fn on_images(context: &Context, name: &str) -> Verdict {
-    let mut pairs = Pairs::new(context);
-    images_in(context, name, &[Order::Host, Order::Timeline, Order::Binary], &mut pairs)?;
-    pairs.finish()
-}
-
+/// Runs an operation on images of every kind, on every queue, in these orders.
 fn images_in(context: &Context, name: &str, ordered: &[Order], pairs: &mut Pairs<'_>) -> Verdict {
-    let operation = named(image::OPERATIONS.iter().find(|operation| operation.name == name), name)?;
+    let operation = named(image::OPERATIONS, name)?;
     let vulkan = vulkan(context)?;
     let mut specs = images()?;
     // Conversions differ by format in draws and fetches; copies move bytes.
     if matches!(operation.name, "draw" | "clear" | "fetch" | "copy_to_buffer") {
         specs.extend(other_formats()?);
     }
-    for (index, spec) in specs.into_iter().filter(|spec| (operation.takes)(spec)).enumerate() {
+    for (index, spec) in specs.into_iter().filter(|spec| (operation.subject)(spec)).enumerate() {
         let mut usage = ArrayUsage::empty();
         if operation.usage.contains(vk::ImageUsageFlags::STORAGE) {
             usage |= ArrayUsage::SURFACE_LOAD_STORE;
@@ -456,7 +422,9 @@ fn on_image(
         side.write(&stream, way, before, &written)?;
         sync.device_is_done(&stream)?;
         let (mut after, mut checks): (Vec<Vec<u8>>, Vec<Check>) = (written.clone(), Vec::new());
-        let submission = sync.submit(&gpu, |commands| {
+        let submission = sync.submit(&gpu, |recording| {
+            recording.keep_image(image);
+            let commands = recording.as_raw();
             acquire(&gpu, commands, image, &operation.masks)?;
             for (level, layer) in spec.subresources() {
                 let size = usize::try_from(spec.layer_size(level))?;
@@ -486,23 +454,39 @@ fn on_image(
             }
             release(&gpu, commands, image, &operation.masks)
         })?;
-        sync.exporter_is_done(&stream, || gpu.finish(&submission))?;
-        let readers = if operation.kind == Kind::Reads { &[Access::Copy] } else { ways };
-        let verified = readers.iter().try_for_each(|way| side.verify(&stream, *way, data, &after));
-        // The objects stay until the commands have completed, also after a failure.
-        gpu.finish(&submission)?;
-        verified?;
+        let verify = |way| side.verify(&stream, way, data, &after);
+        finish_round(&gpu, &mut sync, (&stream, &submission), readers(operation.kind, ways), verify)?;
         checks.into_iter().try_for_each(|check| check())?;
     }
     Ok(())
 }
 
+/// The ways in which the device reads the contents after an operation.
+fn readers(kind: Kind, ways: &[Access]) -> &[Access] {
+    if kind == Kind::Reads { &[Access::Copy] } else { ways }
+}
+
+/// Verifies the contents after the exporter's submission, and waits for its end.
+fn finish_round(
+    gpu: &Gpu<'_>,
+    sync: &mut Sync,
+    (stream, submission): (&Stream, &Submission),
+    readers: &[Access],
+    verify: impl Fn(Access) -> Verdict,
+) -> Verdict {
+    sync.exporter_is_done(stream, || gpu.finish(submission))?;
+    let verified = readers.iter().try_for_each(|way| verify(*way));
+    // The objects stay until the commands have completed, also after a failure.
+    gpu.finish(submission)?;
+    verified
+}
+
 fn acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks: &Masks) -> Verdict {
     #[cfg(test)]
-    if planted::instead_of_acquire(gpu, commands, image.as_raw(), masks) {
+    if planted::instead_of(gpu, commands, image.as_raw(), masks, planted::Transfer::Acquire) {
         return Ok(());
     }
-    // SAFETY: the commands are of this device, recording, outside a render pass, and complete before the image is dropped;
+    // SAFETY: the commands are of this device, recording, outside a render pass, and keep the image;
     // they are submitted to a queue of the family that the transfer names. The other side owns the image: it was released to
     // it in `GENERAL`, when it was created or by the last operation, and the other side's work has completed or is waited
     // for.
@@ -511,22 +495,16 @@ fn acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks
 
 fn release(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: &OwnedImage, masks: &Masks) -> Verdict {
     #[cfg(test)]
-    if planted::instead_of_release(gpu, commands, image.as_raw(), masks) {
+    if planted::instead_of(gpu, commands, image.as_raw(), masks, planted::Transfer::Release) {
         return Ok(());
     }
     // SAFETY: as in `acquire`; this family owns the image since then, and the operation left it in its layout.
     Ok(unsafe { image.record_release(commands, masks.transfer(gpu.context), masks.layout) }?)
 }
 
-/// Runs an operation on a buffer, on every queue, in every order.
-fn on_buffers(context: &Context, name: &str) -> Verdict {
-    let mut pairs = Pairs::new(context);
-    buffers_in(context, name, &[Order::Host, Order::Timeline, Order::Binary], &mut pairs)?;
-    pairs.finish()
-}
-
+/// Runs an operation on a buffer, on every queue, in these orders.
 fn buffers_in(context: &Context, name: &str, orders: &[Order], pairs: &mut Pairs<'_>) -> Verdict {
-    let operation = named(buffer::OPERATIONS.iter().find(|operation| operation.name == name), name)?;
+    let operation = named(buffer::OPERATIONS, name)?;
     let vulkan = vulkan(context)?;
     let usage = operation.usage | vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
     let options = BufferOptions::new(buffer::SIZE as u64, usage);
@@ -536,7 +514,7 @@ fn buffers_in(context: &Context, name: &str, orders: &[Order], pairs: &mut Pairs
     let side = side::BufferSide::new(context, mapped)?;
     for (name, queue) in queues(vulkan, operation.queue) {
         for order in orders {
-            let ways = side.ways(operation.kind, operation.before.is_some());
+            let ways = side.ways(operation.kind, operation.subject.is_some());
             pairs.add(
                 u32::try_from(ways.len())?,
                 || format!("{name}, {order:?}"),
@@ -563,7 +541,7 @@ fn on_buffer(
     for way in rounds {
         let (before, data) = (Content::Pattern(pattern), Content::Pattern(pattern.other()));
         pattern = pattern.other().other();
-        let written = match operation.before {
+        let written = match operation.subject {
             Some(words) => words().into_iter().flat_map(u32::to_le_bytes).collect(),
             None => before.bytes(0, buffer::SIZE),
         };
@@ -571,8 +549,9 @@ fn on_buffer(
         sync.device_is_done(&stream)?;
         let drawn = data.bytes(0, buffer::SIZE);
         let (mut after, mut check) = (written.clone(), None);
-        let submission = sync.submit(&gpu, |commands| {
-            let buffer = exported.buffer();
+        let submission = sync.submit(&gpu, |recording| {
+            let (buffer, commands) = (exported.buffer(), recording.as_raw());
+            recording.keep(buffer);
             let transfer = operation.masks.transfer(queue);
             // SAFETY: as for images.
             unsafe { buffer.record_acquire(commands, transfer) }?;
@@ -585,12 +564,8 @@ fn on_buffer(
             // SAFETY: as for images.
             Ok(unsafe { buffer.record_release(commands, transfer) }?)
         })?;
-        sync.exporter_is_done(&stream, || gpu.finish(&submission))?;
-        let readers = if operation.kind == Kind::Reads { &[Access::Copy] } else { ways };
-        let verified = readers.iter().try_for_each(|way| side.verify(&stream, *way, data, &after));
-        // The objects stay until the commands have completed, also after a failure.
-        gpu.finish(&submission)?;
-        verified?;
+        let verify = |way| side.verify(&stream, way, data, &after);
+        finish_round(&gpu, &mut sync, (&stream, &submission), readers(operation.kind, ways), verify)?;
         check.map_or(Ok(()), |check| check())?;
     }
     Ok(())

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use gpu_interop::vulkan::ash::vk;
 
-use super::gpu::Gpu;
-use super::{Masks, buffers_in, images_in};
+use super::gpu::{Barrier, Gpu};
+use super::operation::Masks;
+use super::{buffers_in, images_in};
 use crate::backend_under_test::BackendUnderTest;
 use crate::context::Context;
 use crate::exporter::ExporterName;
@@ -79,86 +80,64 @@ thread_local! {
     static PLANTED: Cell<Option<Error>> = const { Cell::new(None) };
 }
 
-/// A barrier on a whole image: families, layouts, stages, accesses, each before and after.
-struct Barrier {
-    families: [u32; 2],
-    layouts: [vk::ImageLayout; 2],
-    stages: [vk::PipelineStageFlags; 2],
-    access: [vk::AccessFlags; 2],
+/// A change of the owner, from the exporter's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transfer {
+    Acquire,
+    Release,
 }
 
-impl Barrier {
-    fn record(&self, gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image) {
-        let range = vk::ImageSubresourceRange::default()
-            .aspect_mask(vk::ImageAspectFlags::COLOR)
-            .level_count(vk::REMAINING_MIP_LEVELS)
-            .layer_count(vk::REMAINING_ARRAY_LAYERS);
-        let barrier = vk::ImageMemoryBarrier::default()
-            .image(image)
-            .subresource_range(range)
-            .old_layout(self.layouts[0])
-            .new_layout(self.layouts[1])
-            .src_queue_family_index(self.families[0])
-            .dst_queue_family_index(self.families[1])
-            .src_access_mask(self.access[0])
-            .dst_access_mask(self.access[1]);
-        let flags = vk::DependencyFlags::empty();
-        // SAFETY: recording, outside a render pass; the image is live and of this device. The barrier is wrong on purpose: it
-        // may leave undefined texels, not more.
-        unsafe {
-            gpu.device().cmd_pipeline_barrier(commands, self.stages[0], self.stages[1], flags, &[], &[], &[barrier]);
-        }
-    }
-}
-
-/// Records a wrong acquire, or nothing, and returns `true` if one is planted.
-pub(super) fn instead_of_acquire(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image, masks: &Masks) -> bool {
-    let mut barrier = Barrier {
-        families: [vk::QUEUE_FAMILY_EXTERNAL, gpu.context.queue_family()],
-        layouts: [vk::ImageLayout::GENERAL, masks.layout],
-        stages: [vk::PipelineStageFlags::ALL_COMMANDS, masks.stages],
-        access: [vk::AccessFlags::empty(), masks.access],
+/// Records a wrong transfer, or nothing, and returns `true` if one is planted.
+pub(super) fn instead_of(
+    gpu: &Gpu<'_>,
+    commands: vk::CommandBuffer,
+    image: vk::Image,
+    masks: &Masks,
+    transfer: Transfer,
+) -> bool {
+    use Transfer::{Acquire, Release};
+    let (none, all) = (vk::AccessFlags::empty(), vk::PipelineStageFlags::ALL_COMMANDS);
+    let (mut barrier, own) = match transfer {
+        Acquire => (
+            Barrier {
+                families: [vk::QUEUE_FAMILY_EXTERNAL, gpu.context.queue_family()],
+                layouts: [vk::ImageLayout::GENERAL, masks.layout],
+                stages: [all, masks.stages],
+                access: [none, masks.access],
+            },
+            1,
+        ),
+        Release => (
+            Barrier {
+                families: [gpu.context.queue_family(), vk::QUEUE_FAMILY_EXTERNAL],
+                layouts: [masks.layout, vk::ImageLayout::GENERAL],
+                stages: [masks.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
+                access: [masks.access, none],
+            },
+            0,
+        ),
     };
-    match PLANTED.get() {
-        Some(Error::NoAcquire) => return true,
-        Some(Error::AcquiresUndefined) => barrier.layouts[0] = vk::ImageLayout::UNDEFINED,
-        Some(Error::WrongOldLayout) => barrier.layouts[0] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-        Some(Error::WrongDestination) => {
-            barrier.stages[1] = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
-            barrier.access[1] = vk::AccessFlags::empty();
+    match (PLANTED.get(), transfer) {
+        (Some(Error::NoAcquire), Acquire) | (Some(Error::NoRelease), Release) => return true,
+        (Some(Error::AcquiresUndefined), Acquire) | (Some(Error::ReleasesUndefined), Release) => {
+            barrier.layouts[0] = vk::ImageLayout::UNDEFINED;
         }
-        Some(Error::WrongNewLayout) => barrier.layouts[1] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-        Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
-        Some(Error::WrongFamily) => barrier.families[1] = 77,
+        (Some(Error::WrongOldLayout), Acquire) => barrier.layouts[0] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
+        (Some(Error::WrongNewLayout), Acquire) => barrier.layouts[1] = vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
+        (Some(Error::NotGeneral), Release) => barrier.layouts[1] = masks.layout,
+        (Some(Error::NoAccess), Release) => barrier.access[0] = none,
+        (Some(Error::WrongStage), Release) => {
+            (barrier.stages[0], barrier.access[0]) = (vk::PipelineStageFlags::TOP_OF_PIPE, none);
+        }
+        (Some(Error::WrongDestination), Acquire) => {
+            (barrier.stages[1], barrier.access[1]) = (vk::PipelineStageFlags::BOTTOM_OF_PIPE, none);
+        }
+        (Some(Error::AccessOfOtherStage), Release) => barrier.stages[0] = vk::PipelineStageFlags::VERTEX_INPUT,
+        (Some(Error::NoFamilies), _) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
+        (Some(Error::WrongFamily), _) => barrier.families[own] = 77,
         _ => return false,
     }
-    barrier.record(gpu, commands, image);
-    true
-}
-
-/// As [`instead_of_acquire`], for the release.
-pub(super) fn instead_of_release(gpu: &Gpu<'_>, commands: vk::CommandBuffer, image: vk::Image, masks: &Masks) -> bool {
-    let mut barrier = Barrier {
-        families: [gpu.context.queue_family(), vk::QUEUE_FAMILY_EXTERNAL],
-        layouts: [masks.layout, vk::ImageLayout::GENERAL],
-        stages: [masks.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
-        access: [masks.access, vk::AccessFlags::empty()],
-    };
-    match PLANTED.get() {
-        Some(Error::NoRelease) => return true,
-        Some(Error::ReleasesUndefined) => barrier.layouts[0] = vk::ImageLayout::UNDEFINED,
-        Some(Error::NotGeneral) => barrier.layouts[1] = masks.layout,
-        Some(Error::NoAccess) => barrier.access[0] = vk::AccessFlags::empty(),
-        Some(Error::WrongStage) => {
-            barrier.stages[0] = vk::PipelineStageFlags::TOP_OF_PIPE;
-            barrier.access[0] = vk::AccessFlags::empty();
-        }
-        Some(Error::AccessOfOtherStage) => barrier.stages[0] = vk::PipelineStageFlags::VERTEX_INPUT,
-        Some(Error::NoFamilies) => barrier.families = [vk::QUEUE_FAMILY_IGNORED; 2],
-        Some(Error::WrongFamily) => barrier.families[0] = 77,
-        _ => return false,
-    }
-    barrier.record(gpu, commands, image);
+    gpu.barrier(commands, image, &barrier);
     true
 }
 
@@ -170,15 +149,15 @@ fn found(backend: &Arc<BackendUnderTest>, error: Option<Error>) -> Verdict<[Opti
     let mut wrong = None;
     PLANTED.set(error);
     let mut pairs = Pairs::new(&context);
+    let mut note = |name: &str, outcome: Verdict| {
+        let failure = outcome.err().filter(|stop| stop.kind == StopKind::Failed);
+        wrong = wrong.take().or(failure.map(|stop| format!("{name}: {stop}")));
+    };
     for name in ["draw", "draw_part", "fetch", "store"] {
-        let outcome = images_in(&context, name, &[Order::Host], &mut pairs);
-        wrong =
-            wrong.or(outcome.err().filter(|stop| stop.kind == StopKind::Failed).map(|stop| format!("{name}: {stop}")));
+        note(name, images_in(&context, name, &[Order::Host], &mut pairs));
     }
     for name in ["store_words", "read_storage"] {
-        let outcome = buffers_in(&context, name, &[Order::Host], &mut pairs);
-        wrong =
-            wrong.or(outcome.err().filter(|stop| stop.kind == StopKind::Failed).map(|stop| format!("{name}: {stop}")));
+        note(name, buffers_in(&context, name, &[Order::Host], &mut pairs));
     }
     PLANTED.set(None);
     drop(pairs);

@@ -1,4 +1,4 @@
-//! Shaders, compiled from `shaders/*.wgsl` to SPIR-V, which is committed beside them. A test compiles them again.
+//! Shaders, compiled from `shaders/*.wgsl` to SPIR-V in the same folder. A test compiles them again.
 
 use gpu_interop::ChannelType;
 
@@ -30,7 +30,10 @@ macro_rules! shader {
             spirv: include_bytes!(concat!("../../shaders/", $name, ".spv")),
             #[cfg(test)]
             source: Source {
-                text: include_str!(concat!("../../shaders/", $file, ".wgsl")),
+                text: concat!(
+                    include_str!("../../shaders/shared.wgsl"),
+                    include_str!(concat!("../../shaders/", $file, ".wgsl"))
+                ),
                 replaced: &[$((stringify!($word), $by)),*],
             },
         }

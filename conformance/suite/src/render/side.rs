@@ -9,7 +9,7 @@ use gpu_interop::{
 use gpu_interop_kernels::{FILL_PATTERN, VERIFY_PATTERN};
 
 use super::Content;
-use super::image::Kind;
+use super::operation::Kind;
 use super::shaders::Channels;
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec, Tiling};

@@ -45,8 +45,8 @@ scenarios! {
     "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways unconverted, for the formats that both sides \
          support.", srgb8, needs [MappedMipmappedArray, exporter Images];
     "image_format.one_word", Any,
-        "Images of four 8-bit channels go both ways where the device is told of one channel of 32 bits; beside the exporter's \
-         description that is rejected.", one_word, needs [MappedMipmappedArray, exporter Images],
+        "Images of four 8-bit channels go both ways if the device maps one channel of 32 bits. With the exporter's description \
+         in the request, the mapping is rejected.", one_word, needs [MappedMipmappedArray, exporter Images],
         mirrors("hip-tests: hipVulkanImageDataVerification_Positive_VulkanWrite_HIPRead, hipVulkanImageDataVerification_Positive_HIPWrite_VulkanRead");
     "image_format.not_arrays", None, "Formats without an array equivalent are typed errors with format and reason.",
         not_arrays, mirrors("intel/llvm: vulkan_interop/depth_format");

@@ -23,7 +23,7 @@ scenarios! {
 
 const SIZE: usize = 64 << 10;
 
-/// What is current on a thread at first.
+/// The context that is current on a thread at first.
 #[derive(Debug, Clone, Copy)]
 enum Current {
     Nothing,

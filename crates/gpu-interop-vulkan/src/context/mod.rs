@@ -105,7 +105,7 @@ struct Inner {
     queue_family: u32,
     queue: Mutex<vk::Queue>,
     /// Contexts on the device's other queues.
-    beside: Beside,
+    other_queues: OtherQueues,
     timeout: Duration,
     spare: Arc<Spare>,
     abandoned: Arc<Abandoned>,
@@ -113,7 +113,7 @@ struct Inner {
 
 /// Contexts on queues of the same device.
 #[derive(Default)]
-struct Beside {
+struct OtherQueues {
     copying: Option<HeadlessContext>,
     computing: Option<HeadlessContext>,
 }
@@ -149,10 +149,10 @@ impl HeadlessContext {
         }?;
         let on = |family| {
             let (interop, log) = (interop.clone(), log.clone());
-            Self::build(interop, log, family, queue_of(family), options.timeout, Beside::default())
+            Self::build(interop, log, family, queue_of(family), options.timeout, OtherQueues::default())
         };
-        let beside = Beside { copying: copying.map(on), computing: computing.map(on) };
-        Ok(Self::build(interop, log, queue_family, queue, options.timeout, beside))
+        let other_queues = OtherQueues { copying: copying.map(on), computing: computing.map(on) };
+        Ok(Self::build(interop, log, queue_family, queue, options.timeout, other_queues))
     }
 
     /// A context on the same device's transfer-only queue, for work that does not need the graphics and compute engine
@@ -164,7 +164,7 @@ impl HeadlessContext {
     /// object's contents are undefined otherwise.
     #[must_use]
     pub fn copying(&self) -> Option<&Self> {
-        self.inner.beside.copying.as_ref()
+        self.inner.other_queues.copying.as_ref()
     }
 
     /// A context on the same device's compute queue without graphics ([`QueueKind::ComputeOnly`]); `None` if the device has
@@ -172,7 +172,7 @@ impl HeadlessContext {
     /// that two contexts use applies here, too.
     #[must_use]
     pub fn computing(&self) -> Option<&Self> {
-        self.inner.beside.computing.as_ref()
+        self.inner.other_queues.computing.as_ref()
     }
 
     /// Creates a context on a queue of the application's own device, for example for hand-overs on a transfer-only
@@ -188,7 +188,14 @@ impl HeadlessContext {
     ///   ([`VulkanInterop::with_owner`]).
     #[must_use]
     pub unsafe fn on_queue(interop: &VulkanInterop, queue_family: u32, queue: vk::Queue) -> Self {
-        Self::build(interop.clone(), None, queue_family, queue, HeadlessOptions::default().timeout, Beside::default())
+        Self::build(
+            interop.clone(),
+            None,
+            queue_family,
+            queue,
+            HeadlessOptions::default().timeout,
+            OtherQueues::default(),
+        )
     }
 
     fn build(
@@ -197,7 +204,7 @@ impl HeadlessContext {
         queue_family: u32,
         queue: vk::Queue,
         timeout: Duration,
-        beside: Beside,
+        other_queues: OtherQueues,
     ) -> Self {
         let abandoned: Arc<Abandoned> = Arc::default();
         interop.add_pending_work(&abandoned);
@@ -207,7 +214,7 @@ impl HeadlessContext {
             log,
             queue_family,
             queue: Mutex::new(queue),
-            beside,
+            other_queues,
             timeout,
             abandoned,
         };

@@ -23,7 +23,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
 
 /// Two GPUs, for scenarios with several devices. HIP 5.2 does not support stream waits for words on gfx906, and therefore no
-/// timelines. Newer versions of RADV, those beside newer runtimes, do not support gfx908, which has no graphics.
+/// timelines. The newer RADV of newer runtimes does not support gfx908, which has no graphics.
 fn two_gpus(release: &str) -> &'static str {
     if release.starts_with("5.2.") { "gfx908,gfx908" } else { "gfx906,gfx906" }
 }
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_with_its_own_radv_is_used_beside_it() {
+    fn a_runtime_with_its_own_radv_is_used_with_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |runtime: Option<&Path>| {
             let drivers: Vec<PathBuf> =

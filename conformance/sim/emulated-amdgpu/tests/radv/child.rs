@@ -11,7 +11,8 @@ use crate::CHILD;
 use crate::modifiers;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
-use crate::vulkan::{COLOR, Gpu, Result, barrier, to_general};
+use crate::shared::{COLOR, to_general};
+use crate::vulkan::{Gpu, Result, barrier};
 
 type Test = fn() -> Result<()>;
 

@@ -104,7 +104,7 @@ const PYTHON: &str = "GPU_INTEROP_SIM_AMDGPU_TEST_PYTHON";
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 impl Client {
-    /// The program's file; otherwise the command that installs or builds it.
+    /// The program's file, or, if it is missing, the command that installs or builds it.
     fn file(&self) -> Result<PathBuf> {
         let (file, remedy) = match self.program {
             Program::Installed { package } => {

@@ -6,7 +6,8 @@ use ash::vk;
 
 use crate::CHILD;
 use crate::child::{hip, same};
-use crate::vulkan::{COLOR, Gpu, Result, check};
+use crate::shared::COLOR;
+use crate::vulkan::{Gpu, Result, check};
 
 const DMA_BUF: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
 const FORMAT: vk::Format = vk::Format::R32_UINT;

@@ -329,26 +329,3 @@ pub(crate) fn barrier(device: &ash::Device, commands: vk::CommandBuffer) {
     // SAFETY: the command buffer is being recorded.
     unsafe { device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &barrier, &[], &[]) };
 }
-
-/// Moves an image from its undefined layout to the general one.
-pub(crate) fn to_general(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image) {
-    let barrier = [vk::ImageMemoryBarrier::default()
-        .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
-        .new_layout(vk::ImageLayout::GENERAL)
-        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-        .image(image)
-        .subresource_range(COLOR)];
-    let stage = vk::PipelineStageFlags::ALL_COMMANDS;
-    // SAFETY: the command buffer is being recorded.
-    unsafe { device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &[], &[], &barrier) };
-}
-
-/// The only level and layer of an image.
-pub(crate) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
-    aspect_mask: vk::ImageAspectFlags::COLOR,
-    base_mip_level: 0,
-    level_count: 1,
-    base_array_layer: 0,
-    layer_count: 1,
-};

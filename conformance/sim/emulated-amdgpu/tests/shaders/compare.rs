@@ -12,7 +12,7 @@ use crate::{CHILD, shared};
 const LIMIT: Duration = Duration::from_secs(540);
 const SHADERS: u64 = 32;
 
-/// What a driver's process left.
+/// The results of a driver's process.
 fn results(manifest: &Path, emulated: bool, seeds: &Range<u64>, most: u32, file: &Path) -> Result<Vec<u8>, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(own);

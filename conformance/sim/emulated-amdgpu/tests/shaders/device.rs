@@ -8,6 +8,7 @@ use crate::generate::{
     WIDTHS, shader,
 };
 use crate::random::Random;
+use crate::shared::{COLOR, to_general};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -271,25 +272,4 @@ impl Device {
         }
         Ok(())
     }
-}
-
-const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
-    aspect_mask: vk::ImageAspectFlags::COLOR,
-    base_mip_level: 0,
-    level_count: 1,
-    base_array_layer: 0,
-    layer_count: 1,
-};
-
-fn to_general(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image) {
-    let barrier = [vk::ImageMemoryBarrier::default()
-        .dst_access_mask(vk::AccessFlags::SHADER_READ | vk::AccessFlags::SHADER_WRITE)
-        .new_layout(vk::ImageLayout::GENERAL)
-        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-        .image(image)
-        .subresource_range(COLOR)];
-    let stage = vk::PipelineStageFlags::ALL_COMMANDS;
-    // SAFETY: the command buffer is being recorded.
-    unsafe { device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &[], &[], &barrier) };
 }

@@ -1,4 +1,4 @@
-//! What the tests on real user-space drivers share: Mesa's drivers, and processes with a time limit.
+//! Parts of the tests on real user-space drivers: Mesa's drivers, processes with a time limit, images.
 
 #![allow(dead_code)]
 
@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+
+use ash::vk;
 
 /// Runs a command, and kills it when it takes too long.
 pub(crate) fn output(mut command: Command, limit: Duration) -> std::io::Result<Output> {
@@ -56,4 +58,27 @@ pub(crate) fn emulate(command: &mut Command, gpus: &str) -> Result<(), String> {
     let library = gpu_interop_test_support::build(env!("CARGO_PKG_NAME"))?;
     command.env("LD_PRELOAD", library).env("GPU_INTEROP_SIM_AMDGPU_DEVICES", gpus);
     Ok(())
+}
+
+/// The only level and layer of an image.
+pub(crate) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
+    aspect_mask: vk::ImageAspectFlags::COLOR,
+    base_mip_level: 0,
+    level_count: 1,
+    base_array_layer: 0,
+    layer_count: 1,
+};
+
+/// Moves an image from its undefined layout to the general one.
+pub(crate) fn to_general(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image) {
+    let barrier = [vk::ImageMemoryBarrier::default()
+        .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
+        .new_layout(vk::ImageLayout::GENERAL)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .image(image)
+        .subresource_range(COLOR)];
+    let stage = vk::PipelineStageFlags::ALL_COMMANDS;
+    // SAFETY: the command buffer is being recorded.
+    unsafe { device.cmd_pipeline_barrier(commands, stage, stage, vk::DependencyFlags::empty(), &[], &[], &barrier) };
 }

@@ -93,7 +93,7 @@ fn every_row_is_executed() {
 
 /// As `random_functions`, with other seeds; `SEED` names the first.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes; `cargo xtask slow interpreter` runs it"]
 fn many_random_functions() {
     if compile::has_tools() {
         let first: u64 = std::env::var("SEED").map_or(2, |seed| seed.parse().unwrap());
@@ -105,7 +105,7 @@ fn many_random_functions() {
 
 /// As `divisions`, of millions of numbers.
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute; `cargo xtask slow interpreter` runs it"]
 fn many_divisions() {
     if compile::has_tools() {
         division::divisions(1 << 20);
@@ -114,7 +114,7 @@ fn many_divisions() {
 
 /// Speeds, which have a least value in a build with `--release`.
 #[test]
-#[ignore = "takes a minute, and is exact on an idle machine only"]
+#[ignore = "takes a minute, and is exact on an idle machine only; `cargo xtask slow interpreter` runs it"]
 fn speed() {
     if compile::has_tools() {
         speed::measure();

@@ -266,7 +266,7 @@ pub(super) fn scalars_and_lanes() {
     assert!(f16::from_bits(machine.lanes(42)[0] as u16).to_f32().abs() < 1e-3);
 }
 
-/// What the mode of IEEE and DX10_CLAMP do with NaN.
+/// NaN in the mode of IEEE and with DX10_CLAMP.
 pub(super) fn modes_of_nan() {
     const SIGNALLING: u32 = 0x7f80_0001;
     let texts = "v_min_f32_e32 v20, v10, v11\nv_max_f32_e32 v21, v11, v10\nv_max_f16_e32 v22, v12, v13\n\

@@ -31,7 +31,7 @@ fn random_words_have_the_same_text() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute; `cargo xtask slow disassembler` runs it"]
 fn many_random_words_have_the_same_text() {
     let Some(tool) = Tool::find() else { return };
     random(&tool, MANY, 0x1234_5678).check();
@@ -44,14 +44,14 @@ fn every_opcode_has_the_same_text() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute; `cargo xtask slow disassembler` runs it"]
 fn every_opcode_has_the_same_text_with_many_operands() {
     let Some(tool) = Tool::find() else { return };
     opcodes(&tool, 200).check();
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute; `cargo xtask slow disassembler` runs it"]
 fn every_number_and_source_has_the_same_text() {
     let Some(tool) = Tool::find() else { return };
     let mut report = Report::default();
@@ -73,7 +73,7 @@ fn prebuilt_kernels_have_the_same_text() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute; `cargo xtask slow disassembler` runs it"]
 fn programs_in_runtimes_have_the_same_text() {
     let Some(tool) = Tool::find() else { return };
     let mut report = Report::default();

@@ -46,7 +46,7 @@ pub(crate) struct Shader {
     pub(crate) text: String,
     pub(crate) groups: u32,
     pub(crate) invocations: u32,
-    /// What each slot of each width holds.
+    /// Contents of each slot, by width.
     pub(crate) slots: [Vec<Slot>; 4],
 }
 
