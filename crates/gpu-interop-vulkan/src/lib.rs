@@ -23,6 +23,10 @@
 //! ([`PlaneStorage`]). An importer maps linear planes as pitched memory ([`ExportableVideo::map`]), and optimal ones as
 //! arrays ([`ExportableVideo::map_arrays`]).
 //!
+//! # Pictures of other producers
+//! A compositor, a camera, a decoder or another Vulkan device passes a picture as dma-bufs with a DRM modifier. An
+//! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches.
+//!
 //! # Many buffers
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
 //! buffers from it for both sides at once.
@@ -104,6 +108,8 @@ mod loader;
 mod memory;
 mod ownership;
 mod pending;
+#[cfg(unix)]
+mod picture;
 mod placement;
 mod query;
 mod queue;
@@ -132,6 +138,8 @@ pub use import::{BufferImportOptions, ImportedBuffer, ImportedSemaphore};
 pub use interop::VulkanInterop;
 pub use loader::{LOADER_LIBRARY, load_entry, load_entry_from};
 pub use ownership::OwnershipTransfer;
+#[cfg(unix)]
+pub use picture::{ImportedPicture, ModifierSupport, PictureOptions, Producer};
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
 pub use queue::QueueKind;

@@ -100,6 +100,11 @@ impl<'a> Importable<'a> {
         handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
+    /// The descriptor of a dma-buf.
+    pub(crate) fn of(fd: BorrowedFd<'a>) -> Self {
+        Self(fd)
+    }
+
     pub(crate) fn lend(self) -> Result<Incoming<'a>> {
         Ok(Incoming { loan: LentFd::new(self.0)? })
     }
