@@ -13,6 +13,7 @@ mod forks;
 mod format;
 mod images;
 mod instance;
+mod pictures;
 mod results;
 mod semaphores;
 mod submissions;

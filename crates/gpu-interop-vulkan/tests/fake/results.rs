@@ -30,6 +30,13 @@ pub(crate) fn external_memory() -> vk::ExternalMemoryProperties {
     }
 }
 
+/// Features of images with a modifier: all, but the second has no `VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT`, and there may be no
+/// `VK_FORMAT_FEATURE_DISJOINT_BIT`.
+fn modifier_features(index: usize) -> vk::FormatFeatureFlags {
+    let missing = if settings().disjoint { 0 } else { 0x40_0000 } | if index == 1 { 0x2 } else { 0 };
+    vk::FormatFeatureFlags::from_raw(!missing)
+}
+
 pub(crate) fn image_limits() -> vk::ImageFormatProperties {
     vk::ImageFormatProperties {
         max_extent: vk::Extent3D { width: 1024, height: 1024, depth: 1024 },
@@ -83,7 +90,7 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                         to.add(index).write(vk::DrmFormatModifierPropertiesEXT {
                             drm_format_modifier: modifier,
                             drm_format_modifier_plane_count: settings().memory_planes,
-                            ..Default::default()
+                            drm_format_modifier_tiling_features: modifier_features(index),
                         });
                     }
                 }

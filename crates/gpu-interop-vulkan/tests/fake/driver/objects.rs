@@ -45,15 +45,19 @@ functions! {
     PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
         device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
     ) -> vk::Result {
-        let listed = settings().modifiers;
-        write_result!(count, listed.into());
-        if listed && !to.is_null() {
+        let names: &[&CStr] = match (settings().modifiers, settings().foreign) {
+            (false, _) => &[],
+            (true, false) => &[c"VK_EXT_image_drm_format_modifier"],
+            (true, true) => &[c"VK_EXT_image_drm_format_modifier", c"VK_EXT_queue_family_foreign"],
+        };
+        write_result!(count, u32::try_from(names.len()).unwrap_or(0));
+        for (index, name) in names.iter().enumerate().filter(|_| !to.is_null()) {
             let mut extension = vk::ExtensionProperties::default();
-            let name = vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME.to_bytes();
-            for (to, from) in extension.extension_name.iter_mut().zip(name) {
+            for (to, from) in extension.extension_name.iter_mut().zip(name.to_bytes()) {
                 *to = from.cast_signed();
             }
-            write_result!(to, extension);
+            // SAFETY: the library passes an array for all of them.
+            unsafe { to.add(index).write(extension) };
         }
         vk::Result::SUCCESS
     }

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) disjoint: bool,
     /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
     pub(crate) modifiers: bool,
+    /// The device has `VK_EXT_queue_family_foreign` too.
+    pub(crate) foreign: bool,
     /// Number of memory planes of each modifier.
     pub(crate) memory_planes: u32,
     /// Result of queries of fences and waits for them.
@@ -56,6 +58,7 @@ impl Default for Settings {
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
+            foreign: true,
             memory_planes: 2,
             fence: vk::Result::SUCCESS,
             submit: vk::Result::SUCCESS,
