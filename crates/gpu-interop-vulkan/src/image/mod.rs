@@ -74,10 +74,13 @@ pub(crate) enum Modifiers<'a> {
     Explicit(u64, &'a [vk::SubresourceLayout]),
 }
 
+/// The owner of an image after its creation, and the queue family of the other side.
+type Owner = (State, u32);
+
 impl Inner {
-    fn new(image: Unbound, memory: Memory, others: Vec<Memory>, offset: u64, state: State) -> Self {
+    fn new(image: Unbound, memory: Memory, offset: u64, (state, other_family): Owner) -> Self {
         let ownership = Arc::new(Ownership::new(Object::Image, image.raw, state));
-        Self { image, memory, others, offset, ownership, other_family: vk::QUEUE_FAMILY_EXTERNAL }
+        Self { image, memory, others: Vec::new(), offset, ownership, other_family }
     }
 }
 
@@ -154,8 +157,13 @@ impl Unbound {
     /// Binds memory that was allocated for [`needs`](Self::needs) plus `offset` bytes before it. `offset` is a multiple
     /// of the image's alignment, and 0 for a dedicated allocation.
     fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
+        self.bind_for(memory, offset, (state, vk::QUEUE_FAMILY_EXTERNAL))
+    }
+
+    /// As [`bind`](Self::bind), with the queue family of the other side.
+    fn bind_for(self, memory: Memory, offset: u64, owner: Owner) -> Result<OwnedImage> {
         // Built before the bind, so that a failure drops both in the right order.
-        let inner = Inner::new(self, memory, Vec::new(), offset, state);
+        let inner = Inner::new(self, memory, offset, owner);
         // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
         // size fit the image at the offset, which the caller has aligned; the image was created for the memory's handle
         // type if that is shared; the allocation is dedicated to this image with offset 0, or to nothing where the

@@ -1,13 +1,12 @@
 //! Images on the dma-bufs of a picture, with an explicit layout.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
 use super::planar::{bind_planes, memory_plane_aspect};
-use super::{ImageSpec, Modifiers, OwnedImage, Unbound};
+use super::{ImageSpec, Modifiers, OwnedImage, Owner, Unbound};
 use crate::format::TexelFormat;
 use crate::handles::Importable;
 use crate::interop::VulkanInterop;
@@ -45,16 +44,12 @@ impl PictureImage<'_> {
         let image = self.unbound()?;
         let needs = image.needs();
         let memory = self.allocate(&needs, object, dedicated || needs.requires_dedicated)?;
-        self.owned(image, memory)
+        image.bind_for(memory, 0, self.owner())
     }
 
-    fn owned(&self, image: Unbound, memory: Memory) -> Result<OwnedImage> {
-        // The producer owns the image until it is acquired.
-        let mut image = image.bind(memory, 0, State::External)?;
-        if let Some(inner) = Arc::get_mut(&mut image.inner) {
-            inner.other_family = self.other_family;
-        }
-        Ok(image)
+    /// The producer owns the image until it is acquired.
+    fn owner(&self) -> Owner {
+        (State::External, self.other_family)
     }
 
     /// Creates the image with a dma-buf for each memory plane. The specification must have the flag `DISJOINT`.
@@ -72,9 +67,7 @@ impl PictureImage<'_> {
             self.allocate(&needs, *object, false).map_err(|error| error.with_context("plane", index))
         };
         let memories = planes.iter().zip(objects).enumerate().map(allocate).collect::<Result<Vec<_>>>()?;
-        let mut inner = bind_planes(image, &planes, memories, State::External)?;
-        inner.other_family = self.other_family;
-        Ok(OwnedImage { inner: Arc::new(inner) })
+        bind_planes(image, &planes, memories, self.owner())
     }
 
     /// Imports a dma-buf. The driver gets a duplicate of the descriptor.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{Error, PlaneLayout, Result, VideoFormat};
 
-use super::{ImageSpec, Inner, Modifiers, OwnedImage, Unbound};
+use super::{ImageSpec, Inner, Modifiers, OwnedImage, Owner, Unbound};
 use crate::error::Checked;
 use crate::format::TexelFormat;
 use crate::interop::VulkanInterop;
@@ -74,8 +74,7 @@ impl Planar<'_> {
             Memory::new(interop, &needs, &Sharing::Export(self.types), self.placement, false)
         };
         let memories = planes.iter().map(allocate).collect::<Result<Vec<_>>>()?;
-        let inner = bind_planes(image, planes, memories, State::New)?;
-        Ok(OwnedImage { inner: Arc::new(inner) })
+        bind_planes(image, planes, memories, (State::New, vk::QUEUE_FAMILY_EXTERNAL))
     }
 }
 
@@ -85,11 +84,12 @@ pub(super) fn bind_planes(
     image: Unbound,
     planes: &[vk::ImageAspectFlags],
     mut memories: Vec<Memory>,
-    state: State,
-) -> Result<Inner> {
+    owner: Owner,
+) -> Result<OwnedImage> {
     let memory = memories.remove(0);
     // Built before the bind, so that a failure drops image and memory in the right order.
-    let inner = Inner::new(image, memory, memories, 0, state);
+    let mut inner = Inner::new(image, memory, 0, owner);
+    inner.others = memories;
     let mut aspects: Vec<_> =
         planes.iter().map(|plane| vk::BindImagePlaneMemoryInfo::default().plane_aspect(*plane)).collect();
     let binds: Vec<_> = [&inner.memory]
@@ -107,7 +107,7 @@ pub(super) fn bind_planes(
     unsafe { interop.device().bind_image_memory2(&binds) }
         .checked("vkBindImageMemory2")
         .map_err(|error| error.with_device(interop.identity()))?;
-    Ok(inner)
+    Ok(OwnedImage { inner: Arc::new(inner) })
 }
 
 impl OwnedImage {

@@ -107,8 +107,13 @@ fn modifier(
 ) -> Result<ModifierSupport> {
     let known = supported(interop, OPERATION, format.vulkan)?;
     let Some(found) = known.iter().find(|known| known.modifier == picture.modifier) else {
-        let message = "the device does not list the modifier for this format; have the producer allocate with one that it lists, \
-                       or convert the picture on the producer's device";
+        let message = if format.video.is_some() {
+            "the device does not list the modifier for this format; have the producer allocate with one that it lists, or import \
+             each plane as a picture of its own (DmaBufPicture::into_planes)"
+        } else {
+            "the device does not list the modifier for this format; have the producer allocate with one that it lists, or \
+             convert the picture on the producer's device"
+        };
         return Err(Error::unsupported(OPERATION, message)
             .with_context("image format", format_args!("{:?}", format.vulkan))
             .with_context("listed", list(known.iter().map(|known| &known.modifier))));

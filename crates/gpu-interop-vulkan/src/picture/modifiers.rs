@@ -97,7 +97,8 @@ pub(super) fn picture_spec(
 
 /// The modifiers for messages.
 pub(crate) fn list<'a>(modifiers: impl IntoIterator<Item = &'a DrmModifier>) -> String {
-    modifiers.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let all: Vec<_> = modifiers.into_iter().map(ToString::to_string).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
 /// The modifiers that the device knows for a format.

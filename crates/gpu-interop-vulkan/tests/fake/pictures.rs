@@ -126,11 +126,17 @@ fn dedicated_allocations_have_the_size_of_the_image() {
 /// The barriers name the producer's queue family.
 #[test]
 fn transfers_name_the_producer() {
-    for (producer, family) in [(Producer::Foreign, "0xfffffffd"), (Producer::SameDriver, "0xfffffffe")] {
+    let of_one = joint as fn(DrmModifier) -> DmaBufPicture;
+    for (producer, family, picture) in [
+        (Producer::Foreign, "0xfffffffd", of_one),
+        (Producer::Foreign, "0xfffffffd", |_| apart()),
+        (Producer::SameDriver, "0xfffffffe", of_one),
+        (Producer::SameDriver, "0xfffffffe", |_| apart()),
+    ] {
         let interop = start(modifiers());
         let context = context(&interop);
         let options = PictureOptions::new(USAGE).producer(producer);
-        let imported = import(&interop, apart(), &options).expect("a picture");
+        let imported = import(&interop, picture(TILED), &options).expect("a picture");
         context.acquire_image(imported.image()).expect("acquired");
         context.release_image(imported.image()).expect("released");
         let barriers: Vec<_> = calls().into_iter().filter(|call| call.contains("image 0xa1, aspect")).collect();
