@@ -25,7 +25,8 @@
 //!
 //! # Pictures of other producers
 //! A compositor, a camera, a decoder or another Vulkan device passes a picture as dma-bufs with a DRM modifier. An
-//! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches.
+//! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches. Its fences pass as sync files
+//! (`SyncFileSemaphore`).
 //!
 //! # Many buffers
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
@@ -117,6 +118,8 @@ mod raw;
 mod ring;
 mod semaphore;
 mod shape;
+#[cfg(unix)]
+mod sync_file;
 mod timeline;
 mod tracking;
 mod usage;
@@ -149,5 +152,7 @@ pub use ring::{
 };
 pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};
+#[cfg(unix)]
+pub use sync_file::{DmaBufAccess, SyncFileSemaphore, dma_buf_fence, set_dma_buf_fence};
 pub use timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

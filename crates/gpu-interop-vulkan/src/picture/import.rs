@@ -4,16 +4,36 @@ use std::os::fd::AsFd;
 
 use ash::vk;
 use gpu_interop_core::format::DmaBufPicture;
-use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result};
+use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, VideoFormat};
 
 use super::format::PictureFormat;
 use super::modifiers::picture_spec;
 use super::{ImportedPicture, ModifierSupport, PictureOptions, Producer, functions, layout, list, supported};
 use crate::identity::has_extension;
+use crate::image::OwnedImage;
 use crate::image::picture::{Object, PictureImage};
 use crate::interop::VulkanInterop;
 
 const OPERATION: &str = "ImportedPicture::new";
+
+/// An imported picture without its descriptors.
+pub(super) struct Imported {
+    image: OwnedImage,
+    video: Option<VideoFormat>,
+    /// The first plane of each dma-buf.
+    first_planes: Vec<usize>,
+}
+
+impl Imported {
+    /// Keeps a descriptor of each dma-buf.
+    pub(super) fn own(self, picture: DmaBufPicture) -> ImportedPicture {
+        let (code, modifier, memory_planes) = (picture.format, picture.modifier, picture.planes.len());
+        let planes = picture.planes.into_iter().enumerate();
+        let dma_bufs =
+            planes.filter(|(plane, _)| self.first_planes.contains(plane)).map(|(_, plane)| plane.fd).collect();
+        ImportedPicture { image: self.image, code, modifier, video: self.video, memory_planes, dma_bufs }
+    }
+}
 
 /// Adds the picture to an error.
 pub(super) fn describe(error: Error, interop: &VulkanInterop, picture: &DmaBufPicture) -> Error {
@@ -24,11 +44,7 @@ pub(super) fn describe(error: Error, interop: &VulkanInterop, picture: &DmaBufPi
         .with_context("extent", format_args!("{} x {}", picture.extent[0], picture.extent[1]))
 }
 
-pub(super) fn import(
-    interop: &VulkanInterop,
-    picture: &DmaBufPicture,
-    options: &PictureOptions,
-) -> Result<ImportedPicture> {
+pub(super) fn import(interop: &VulkanInterop, picture: &DmaBufPicture, options: &PictureOptions) -> Result<Imported> {
     let format = PictureFormat::new(OPERATION, picture.format, options.format)?;
     layout::check_description(OPERATION, picture, &format)?;
     let no_flags = vk::ImageCreateFlags::empty();
@@ -89,13 +105,13 @@ pub(super) fn import(
         // `check_description` has rejected it.
         None => return Err(Error::invalid(OPERATION, "the picture has no plane")),
     };
-    Ok(ImportedPicture {
-        image,
-        code: picture.format,
-        modifier: picture.modifier,
-        video: format.video,
-        memory_planes: files.len(),
-    })
+    let first_planes = (0..).zip(&objects).fold(Vec::new(), |mut first: Vec<usize>, (plane, object)| {
+        if object.index == first.len() {
+            first.push(plane);
+        }
+        first
+    });
+    Ok(Imported { image, video: format.video, first_planes })
 }
 
 /// The device's support for the picture's modifier, if it has the usage and the number of planes.

@@ -5,12 +5,16 @@ mod import;
 mod layout;
 mod modifiers;
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
 use ash::vk;
 use gpu_interop_core::format::{DmaBufPicture, DrmFourcc, DrmModifier};
 use gpu_interop_core::{Error, ImportError, Result, VideoFormat};
 
 use crate::image::OwnedImage;
 use crate::image::planar::plane_aspect;
+use crate::sync_file::{DmaBufAccess, dma_buf_fence, set_dma_buf_fence};
 
 pub use modifiers::ModifierSupport;
 pub(crate) use modifiers::{functions, list, supported};
@@ -105,12 +109,15 @@ setters! {
 /// ```
 ///
 /// # Duties of the application
-/// * **Wait for the producer.** Vulkan ignores the implicit fences of a dma-buf. `poll` for `POLLIN` on a descriptor waits for
-///   its writers on the CPU.
+/// * **Wait for the producer.** Vulkan ignores the implicit fences of a dma-buf. Wait for [`fences`](ImportedPicture::fences) in
+///   the submission ([`SyncFileSemaphore`](crate::SyncFileSemaphore) has an example), for the producer's own fence
+///   ([`ImportedSemaphore::from_sync_file`](crate::ImportedSemaphore::from_sync_file)), or on the CPU: `poll` for `POLLIN` on the
+///   [`dma_bufs`](ImportedPicture::dma_bufs) waits for their writers.
 /// * **Acquire the image** before the first command ([`HeadlessContext::acquire_image`](crate::HeadlessContext::acquire_image),
 ///   [`OwnedImage::record_acquire`]), even to write it. The barrier names the queue family of the [`Producer`], and the layout
 ///   `GENERAL`.
-/// * **Release the image** before the producer reads or writes it again, and let it wait for that.
+/// * **Release the image** before the producer reads or writes it again, and let it wait for that
+///   ([`add_fence`](ImportedPicture::add_fence)).
 /// * **Ignore alpha** of the codes without it (`XR24`): their bits are undefined. Use a swizzle of `ONE` in image views.
 ///
 /// # Planes apart
@@ -124,6 +131,8 @@ pub struct ImportedPicture {
     modifier: DrmModifier,
     video: Option<VideoFormat>,
     memory_planes: usize,
+    /// A descriptor of each dma-buf.
+    dma_bufs: Arc<[OwnedFd]>,
 }
 
 impl ImportedPicture {
@@ -134,8 +143,9 @@ impl ImportedPicture {
     ///
     /// The allocation is dedicated if a plane has the flag, or the device or the driver requires it.
     ///
-    /// On success the picture's descriptors are closed; the driver owns duplicates. On failure the picture is returned with
-    /// its descriptors open, whatever the driver did.
+    /// On success the import owns the picture's descriptors: it keeps one of each dma-buf for the fences
+    /// ([`dma_bufs`](Self::dma_bufs)), and closes the others. The driver owns duplicates. On failure the picture is returned
+    /// with its descriptors open, whatever the driver did.
     ///
     /// # Errors
     /// Errors of one plane name it.
@@ -167,9 +177,33 @@ impl ImportedPicture {
         options: &PictureOptions,
     ) -> Result<Self, ImportError<DmaBufPicture>> {
         match import::import(interop, &picture, options) {
-            Ok(imported) => Ok(imported),
+            Ok(imported) => Ok(imported.own(picture)),
             Err(error) => Err(ImportError::new(import::describe(error, interop, &picture), picture)),
         }
+    }
+
+    /// The dma-bufs, in the order of their first planes. The descriptors are this object's, and open as long as it lives.
+    #[must_use]
+    pub fn dma_bufs(&self) -> &[OwnedFd] {
+        &self.dma_bufs
+    }
+
+    /// The implicit fence of each dma-buf that an access must wait for, as [`dma_buf_fence`](crate::dma_buf_fence).
+    ///
+    /// # Errors
+    /// Those of [`dma_buf_fence`](crate::dma_buf_fence).
+    #[doc(alias = "DMA_BUF_IOCTL_EXPORT_SYNC_FILE")]
+    pub fn fences(&self, access: DmaBufAccess) -> Result<Vec<OwnedFd>> {
+        self.dma_bufs.iter().map(|dma_buf| dma_buf_fence(dma_buf, access)).collect()
+    }
+
+    /// Adds the fence of a sync file to each dma-buf, as [`set_dma_buf_fence`](crate::set_dma_buf_fence).
+    ///
+    /// # Errors
+    /// Those of [`set_dma_buf_fence`](crate::set_dma_buf_fence); earlier dma-bufs then have the fence.
+    #[doc(alias = "DMA_BUF_IOCTL_IMPORT_SYNC_FILE")]
+    pub fn add_fence(&self, access: DmaBufAccess, sync_file: impl AsFd) -> Result<()> {
+        self.dma_bufs.iter().try_for_each(|dma_buf| set_dma_buf_fence(dma_buf, access, sync_file.as_fd()))
     }
 
     /// Every format that pictures of this crate have, by DRM's code.

@@ -299,6 +299,9 @@ fn handles<T: Handle + Copy>(handles: &[T]) -> String {
 
 /// Describes a descriptor lent to the driver: the caller's own or a duplicate, the file, and close-on-exec.
 pub(crate) fn descriptor(fd: RawFd) -> String {
+    if fd == -1 {
+        return "no descriptor".to_owned();
+    }
     let (own, file) = driver::lent();
     // SAFETY: the library passes an open descriptor, which is only inspected.
     let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };

@@ -17,6 +17,7 @@ mod pictures;
 mod results;
 mod semaphores;
 mod submissions;
+mod sync_files;
 mod video;
 
 /// Compares the recorded calls; fails with the first one that differs.

@@ -13,12 +13,13 @@ use crate::pictures;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::shared::{COLOR, to_general};
+use crate::sync_files;
 use crate::vulkan::{Gpu, Result, barrier};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 20] = [
+pub(crate) const TESTS: [(&str, Test); 21] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -30,6 +31,7 @@ pub(crate) const TESTS: [(&str, Test); 20] = [
     ("pictures", pictures::pictures),
     ("pictures_second_process", pictures::second_process),
     ("pictures_without_gpu", pictures::without_gpu),
+    ("sync_files", sync_files::sync_files),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),

@@ -29,6 +29,8 @@ mod runtime;
 #[path = "../shared/mod.rs"]
 mod shared;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod sync_files;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vulkan;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

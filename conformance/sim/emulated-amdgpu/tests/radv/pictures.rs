@@ -297,7 +297,7 @@ fn create<T: vk::ExtendsImageCreateInfo>(
 }
 
 /// The device as this project uses it.
-fn interop(gpu: &Gpu) -> Result<VulkanInterop> {
+pub(crate) fn interop(gpu: &Gpu) -> Result<VulkanInterop> {
     // SAFETY: instance and device belong together, have the extensions, and live until the process ends.
     unsafe { VulkanInterop::new(&gpu.instance, gpu.physical, &gpu.device) }.map_err(|error| error.to_string())
 }

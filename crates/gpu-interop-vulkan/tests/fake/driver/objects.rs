@@ -102,7 +102,7 @@ functions! {
     ) -> () {
         record("vkGetPhysicalDeviceExternalSemaphoreProperties", formatted!(info));
         // SAFETY: the library passes a pointer to the structure.
-        unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(0x3) };
+        unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(settings().semaphores) };
     }
 
     PFN_vkGetBufferMemoryRequirements2 vkGetBufferMemoryRequirements2(
@@ -215,15 +215,22 @@ functions! {
         device: Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, to: *mut RawFd,
     ) -> vk::Result {
         record("vkGetSemaphoreFdKHR", formatted!(info));
-        write_result!(to, file(64).into_raw_fd());
-        vk::Result::SUCCESS
+        // SAFETY: the library passes a pointer to the structure.
+        let sync_file = unsafe { (*info).handle_type } == vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD;
+        if settings().export_semaphore == vk::Result::SUCCESS {
+            write_result!(to, if sync_file && settings().signalled { -1 } else { file(64).into_raw_fd() });
+        }
+        settings().export_semaphore
     }
     PFN_vkImportSemaphoreFdKHR vkImportSemaphoreFdKHR(
         device: Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>,
     ) -> vk::Result {
         record("vkImportSemaphoreFdKHR", formatted!(info));
         // SAFETY: the library passes a pointer to the structure.
-        close_imported(unsafe { (*info).fd });
+        let fd = unsafe { (*info).fd };
+        if fd != -1 {
+            close_imported(fd);
+        }
         vk::Result::SUCCESS
     }
     PFN_vkGetSemaphoreCounterValue vkGetSemaphoreCounterValue(

@@ -37,6 +37,12 @@ pub(crate) struct Settings {
     pub(crate) foreign: bool,
     /// Number of memory planes of each modifier.
     pub(crate) memory_planes: u32,
+    /// Features of every semaphore: `EXPORTABLE` and `IMPORTABLE`.
+    pub(crate) semaphores: u32,
+    /// Exported sync files are of signalled fences, which have none.
+    pub(crate) signalled: bool,
+    /// Result of exports of semaphores.
+    pub(crate) export_semaphore: vk::Result,
     /// Result of queries of fences and waits for them.
     pub(crate) fence: vk::Result,
     /// Result of submissions.
@@ -60,6 +66,9 @@ impl Default for Settings {
             modifiers: false,
             foreign: true,
             memory_planes: 2,
+            semaphores: 0x3,
+            signalled: false,
+            export_semaphore: vk::Result::SUCCESS,
             fence: vk::Result::SUCCESS,
             submit: vk::Result::SUCCESS,
         }
