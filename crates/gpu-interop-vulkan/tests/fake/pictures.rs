@@ -56,7 +56,7 @@ fn import_default(interop: &VulkanInterop, picture: DmaBufPicture) -> Result<Imp
 fn planes_in_one_dma_buf() {
     let interop = start(modifiers());
     let imported = import_default(&interop, joint(TILED)).expect("a picture");
-    assert!(!imported.is_disjoint());
+    assert_eq!((imported.is_disjoint(), imported.dma_bufs().len()), (false, 1));
     assert_eq!((imported.planes(), imported.memory_planes(), imported.modifier()), (2, 2, TILED));
     assert_eq!(imported.plane_aspect(1).expect("chroma"), vk::ImageAspectFlags::PLANE_1);
     assert_eq!(imported.plane_aspect(2).expect_err("two planes").kind(), ErrorKind::InvalidArgument);
@@ -81,8 +81,11 @@ fn planes_in_one_dma_buf() {
 #[test]
 fn planes_in_several_dma_bufs() {
     let interop = start(modifiers());
-    let imported = import_default(&interop, apart()).expect("a picture");
+    let picture = apart();
+    let files: Vec<_> = picture.planes.iter().map(|plane| identity(&plane.fd).0).collect();
+    let imported = import_default(&interop, picture).expect("a picture");
     assert!(imported.is_disjoint());
+    assert_eq!(imported.dma_bufs().iter().map(|fd| identity(fd).0).collect::<Vec<_>>(), files);
     drop(imported);
     assert_calls(&[
         // VK_IMAGE_CREATE_DISJOINT_BIT.
