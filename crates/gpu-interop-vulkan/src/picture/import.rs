@@ -7,8 +7,8 @@ use gpu_interop_core::format::DmaBufPicture;
 use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, VideoFormat};
 
 use super::format::PictureFormat;
-use super::modifiers::picture_spec;
-use super::{ImportedPicture, ModifierSupport, PictureOptions, Producer, functions, layout, list, supported};
+use super::modifiers::{of_dma_bufs, picture_spec};
+use super::{ImportedPicture, ModifierSupport, PictureOptions, Producer, functions, layout, list};
 use crate::identity::has_extension;
 use crate::image::OwnedImage;
 use crate::image::picture::{Object, PictureImage};
@@ -121,7 +121,7 @@ fn modifier(
     format: &PictureFormat,
     options: &PictureOptions,
 ) -> Result<ModifierSupport> {
-    let known = supported(interop, OPERATION, format.vulkan)?;
+    let known = of_dma_bufs(interop, OPERATION, format.vulkan)?;
     let Some(found) = known.iter().find(|known| known.modifier == picture.modifier) else {
         let message = if format.video.is_some() {
             "the device does not list the modifier for this format; have the producer allocate with one that it lists, or import \

@@ -58,7 +58,8 @@ impl VulkanInterop {
     /// `vkGetPhysicalDeviceFormatProperties2`, and `vkGetPhysicalDeviceImageFormatProperties2` for each.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the physical device lacks `VK_EXT_image_drm_format_modifier`, or the format is none of
+    /// [`ErrorKind::Unsupported`] if the physical device lacks `VK_EXT_image_drm_format_modifier` or
+    /// `VK_EXT_external_memory_dma_buf`, or the format is none of
     /// [`ImportedPicture::formats`](crate::ImportedPicture::formats); [`ErrorKind::InvalidArgument`] for no usage. A format
     /// without modifiers is no error: the list is empty.
     #[doc(alias("vkGetPhysicalDeviceFormatProperties2", "VkDrmFormatModifierPropertiesListEXT"))]
@@ -68,7 +69,7 @@ impl VulkanInterop {
         let spec = picture_spec([1, 1], format.vulkan, usage, vk::ImageCreateFlags::empty());
         spec.query().check(OPERATION, true)?;
         let mut importable = Vec::new();
-        for found in supported(self, OPERATION, format.vulkan)? {
+        for found in of_dma_bufs(self, OPERATION, format.vulkan)? {
             if !found.missing(usage).is_empty() {
                 continue;
             }
@@ -99,6 +100,24 @@ pub(super) fn picture_spec(
 pub(crate) fn list<'a>(modifiers: impl IntoIterator<Item = &'a DrmModifier>) -> String {
     let all: Vec<_> = modifiers.into_iter().map(ToString::to_string).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
+/// As [`supported`], of a device that imports dma-bufs.
+pub(super) fn of_dma_bufs(
+    interop: &VulkanInterop,
+    operation: &'static str,
+    format: vk::Format,
+) -> Result<Vec<ModifierSupport>> {
+    let found = supported(interop, operation, format)?;
+    // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
+    let listed =
+        unsafe { has_extension(interop.instance(), interop.physical_device(), vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME) };
+    if listed {
+        return Ok(found);
+    }
+    let message = "the device does not import dma-bufs (VK_EXT_external_memory_dma_buf); copy the picture on the CPU, or install \
+                   a newer driver";
+    Err(Error::unsupported(operation, message).with_device(interop.identity()))
 }
 
 /// The modifiers that the device knows for a format.

@@ -189,6 +189,8 @@ fn unsupported_pictures_are_rejected_before_the_driver() {
     let no_usage = PictureOptions::new(vk::ImageUsageFlags::empty());
     rejected(modifiers(), joint(TILED), &no_usage, invalid, &["no usage"]);
     rejected(modifiers(), joint(TILED), &options.format(vk::Format::R8_UNORM), invalid, &["other texels"]);
+    let no_dma_bufs = Settings { dma_bufs: false, ..modifiers() };
+    rejected(no_dma_bufs, joint(TILED), &options, unsupported, &["VK_EXT_external_memory_dma_buf"]);
     rejected(Settings { foreign: false, ..modifiers() }, joint(TILED), &options, unsupported, &["SameDriver"]);
     let mut large = joint(DrmModifier::LINEAR);
     large.extent = [2048, 2];

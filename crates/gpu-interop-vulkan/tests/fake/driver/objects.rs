@@ -45,11 +45,12 @@ functions! {
     PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
         device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
     ) -> vk::Result {
-        let names: &[&CStr] = match (settings().modifiers, settings().foreign) {
-            (false, _) => &[],
-            (true, false) => &[c"VK_EXT_image_drm_format_modifier"],
-            (true, true) => &[c"VK_EXT_image_drm_format_modifier", c"VK_EXT_queue_family_foreign"],
-        };
+        let all = [
+            (settings().modifiers, c"VK_EXT_image_drm_format_modifier"),
+            (settings().dma_bufs, c"VK_EXT_external_memory_dma_buf"),
+            (settings().foreign, c"VK_EXT_queue_family_foreign"),
+        ];
+        let names: Vec<_> = all.into_iter().filter_map(|(listed, name)| listed.then_some(name)).collect();
         write_result!(count, u32::try_from(names.len()).unwrap_or(0));
         for (index, name) in names.iter().enumerate().filter(|_| !to.is_null()) {
             let mut extension = vk::ExtensionProperties::default();

@@ -33,7 +33,9 @@ pub(crate) struct Settings {
     pub(crate) disjoint: bool,
     /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
     pub(crate) modifiers: bool,
-    /// The device has `VK_EXT_queue_family_foreign` too.
+    /// The device has `VK_EXT_external_memory_dma_buf`, enabled.
+    pub(crate) dma_bufs: bool,
+    /// The device has `VK_EXT_queue_family_foreign`, enabled.
     pub(crate) foreign: bool,
     /// Number of memory planes of each modifier.
     pub(crate) memory_planes: u32,
@@ -64,6 +66,7 @@ impl Default for Settings {
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
+            dma_bufs: true,
             foreign: true,
             memory_planes: 2,
             semaphores: 0x3,
