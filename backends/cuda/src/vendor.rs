@@ -61,7 +61,18 @@ impl Vendor for Cuda {
         driver: "CUDA driver",
         variable: "GPU_INTEROP_CUDA_LIBRARY",
         names: if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] },
-        folders: if cfg!(windows) { &[] } else { &[(None, "/usr/lib/wsl/lib"), (None, "/usr/local/nvidia/lib64")] },
+        // Where the driver is not in the dynamic linker's path, which has that of a Flatpak: WSL, containers of Kubernetes,
+        // NixOS, snaps.
+        folders: if cfg!(windows) {
+            &[]
+        } else {
+            &[
+                (None, "/usr/lib/wsl/lib"),
+                (None, "/usr/local/nvidia/lib64"),
+                (None, "/run/opengl-driver/lib"),
+                (None, "/var/lib/snapd/lib/gl"),
+            ]
+        },
         install: "install NVIDIA's driver, or make its library visible (in a container: the `compute` driver capability)",
     };
     // `cuDevicePrimaryCtxRetain` is the newest required function.
