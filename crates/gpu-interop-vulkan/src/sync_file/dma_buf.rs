@@ -48,17 +48,26 @@ const IMPORT: Opcode = opcode::write::<SyncFile>(b'b', 3);
 ///   before reads, for `POLLOUT` before writes.
 /// * [`ErrorKind::System`]: the process is out of descriptors, or the kernel out of memory.
 pub fn dma_buf_fence(dma_buf: impl AsFd, access: DmaBufAccess) -> Result<OwnedFd> {
+    // SAFETY: the opcode is of this structure, which the kernel reads and writes; the descriptor is a dma-buf or memory. A
+    // successful call makes a descriptor that nothing else owns.
+    unsafe { export(dma_buf.as_fd(), access, |dma_buf, file| ioctl(dma_buf, Updater::<EXPORT, SyncFile>::new(file))) }
+}
+
+/// # Safety
+/// A successful `call` makes a sync file, or leaves a negative descriptor.
+unsafe fn export(
+    dma_buf: BorrowedFd<'_>,
+    access: DmaBufAccess,
+    call: impl FnOnce(BorrowedFd<'_>, &mut SyncFile) -> rustix::io::Result<()>,
+) -> Result<OwnedFd> {
     const OPERATION: &str = "DMA_BUF_IOCTL_EXPORT_SYNC_FILE";
-    let dma_buf = dma_buf.as_fd();
     check(OPERATION, dma_buf)?;
     let mut file = SyncFile { flags: access.flags(), fd: -1 };
-    // SAFETY: the opcode is of this structure, which the kernel reads and writes; the descriptor is a dma-buf or memory.
-    unsafe { ioctl(dma_buf, Updater::<EXPORT, SyncFile>::new(&mut file)) }
-        .map_err(|errno| failed(OPERATION, errno, dma_buf))?;
+    call(dma_buf, &mut file).map_err(|errno| failed(OPERATION, errno, dma_buf))?;
     if file.fd < 0 {
-        return Err(Error::new(ErrorKind::System, OPERATION, "the kernel returned no sync file"));
+        return Err(Error::new(ErrorKind::System, OPERATION, "the kernel returned no sync file; report it"));
     }
-    // SAFETY: the kernel has made the descriptor, and nothing else owns it.
+    // SAFETY: the caller's promise.
     Ok(unsafe { OwnedFd::from_raw_fd(file.fd) })
 }
 
@@ -130,6 +139,24 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.message().contains("a pipe, not a dma-buf"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_kernel_s_sync_file_is_the_caller_s() {
+        let memory = rustix::fs::memfd_create("memory", MemfdFlags::CLOEXEC).expect("memfd");
+        let made = rustix::pipe::pipe().expect("a pipe").0;
+        let number = made.as_raw_fd();
+        let call = |of: BorrowedFd<'_>, file: &mut SyncFile| {
+            assert_eq!((of.as_raw_fd(), file.flags, file.fd), (memory.as_raw_fd(), 2, -1));
+            file.fd = std::os::fd::IntoRawFd::into_raw_fd(made);
+            Ok(())
+        };
+        // SAFETY: the call makes a descriptor that nothing else owns.
+        let exported = unsafe { export(memory.as_fd(), DmaBufAccess::Write, call) }.expect("a sync file");
+        assert_eq!((exported.as_raw_fd(), classify_fd(exported.as_fd())), (number, FdKind::Pipe));
+        // SAFETY: the call leaves a negative descriptor.
+        let error = unsafe { export(memory.as_fd(), DmaBufAccess::Read, |_, _| Ok(())) }.expect_err("no sync file");
+        assert_eq!(error.kind(), ErrorKind::System);
     }
 
     /// As a kernel without the calls, memory files have none.
