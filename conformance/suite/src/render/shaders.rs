@@ -43,6 +43,7 @@ macro_rules! shader {
 pub(super) const DRAW: Shader = shader!("draw" from "draw");
 pub(super) const SAMPLE: Shader = shader!("sample" from "sample");
 pub(super) const WORDS: Shader = shader!("words" from "words");
+pub(super) const TEXELS: Shader = shader!("texels" from "texels");
 
 /// The type of the channels that a shader sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Shader> {
-        let mut all = vec![DRAW, SAMPLE, WORDS];
+        let mut all = vec![DRAW, SAMPLE, WORDS, TEXELS];
         all.extend(TEXTURES.iter().flat_map(|(_, shaders)| *shaders));
         all.extend(STORAGE.iter().flat_map(|(_, shaders)| *shaders));
         all
@@ -180,7 +181,35 @@ mod tests {
         };
         let words = spv::write_vec(&module, &info, &options, None)
             .unwrap_or_else(|error| panic!("{}", named(error.to_string())));
+        let words = if shader.name == TEXELS.name { with_texel_buffers(&words) } else { words };
         words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    /// The module with buffers in place of one-dimensional images. The numbers are SPIR-V's.
+    fn with_texel_buffers(words: &[u32]) -> Vec<u32> {
+        const CAPABILITY: u32 = 17;
+        const TYPE_IMAGE: u32 = 25;
+        const IMAGE_FETCH: u32 = 95;
+        const HEADER: usize = 5;
+        let (mut all, mut rest) = (words[..HEADER].to_vec(), &words[HEADER..]);
+        while let Some(first) = rest.first() {
+            let (instruction, later) = rest.split_at((first >> 16) as usize);
+            let mut instruction = instruction.to_vec();
+            match (first & 0xffff, &mut instruction[1..]) {
+                // Sampled1D and Image1D become SampledBuffer and ImageBuffer.
+                (CAPABILITY, [capability @ (43 | 44)]) => *capability += 3,
+                (TYPE_IMAGE, [_, _, dimension @ 0, ..]) => *dimension = 5,
+                // Without the level of detail.
+                (IMAGE_FETCH, _) => {
+                    instruction.truncate(5);
+                    instruction[0] = 5 << 16 | IMAGE_FETCH;
+                }
+                _ => {}
+            }
+            all.append(&mut instruction);
+            rest = later;
+        }
+        all
     }
 
     #[test]
