@@ -9,7 +9,7 @@ use gpu_interop_core::{Error, ErrorKind};
 use gpu_interop_vulkan::{ImportedPicture, PictureOptions, Producer, VulkanInterop};
 
 use crate::assert_calls;
-use crate::driver::{Settings, calls, context, file, lend, start};
+use crate::driver::{Settings, calls, change, context, file, lend, start};
 
 /// `VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT`.
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0x5);
@@ -189,6 +189,8 @@ fn unsupported_pictures_are_rejected_before_the_driver() {
     let no_usage = PictureOptions::new(vk::ImageUsageFlags::empty());
     rejected(modifiers(), joint(TILED), &no_usage, invalid, &["no usage"]);
     rejected(modifiers(), joint(TILED), &options.format(vk::Format::R8_UNORM), invalid, &["other texels"]);
+    let no_import = Settings { importable: false, ..modifiers() };
+    rejected(no_import, joint(TILED), &options, unsupported, &["does not import such an image", "picture_modifiers"]);
     let no_dma_bufs = Settings { dma_bufs: false, ..modifiers() };
     rejected(no_dma_bufs, joint(TILED), &options, unsupported, &["VK_EXT_external_memory_dma_buf"]);
     rejected(Settings { foreign: false, ..modifiers() }, joint(TILED), &options, unsupported, &["SameDriver"]);
@@ -218,6 +220,17 @@ fn dma_bufs_below_the_driver_s_needs_are_rejected() {
     assert_eq!(calls().last().map(String::as_str), Some("vkDestroyImage 0xa1"));
 }
 
+/// The fake driver's images have the types 0xf.
+#[test]
+fn dma_bufs_without_a_memory_type_of_the_image_are_rejected() {
+    let interop = start(Settings { fd_types: 0x30, ..modifiers() });
+    let (error, _) = import_default(&interop, joint(TILED)).expect_err("no common type");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("types of the dma-buf: 0x30") && text.contains("types of the image: 0xf"), "{text}");
+    assert_eq!(calls().last().map(String::as_str), Some("vkDestroyImage 0xa1"));
+}
+
 #[test]
 fn importable_modifiers_are_listed_by_usage() {
     let interop = start(modifiers());
@@ -227,6 +240,8 @@ fn importable_modifiers_are_listed_by_usage() {
     };
     assert_eq!(listed(USAGE), [(DrmModifier::LINEAR, 2), (TILED, 2)]);
     assert_eq!(listed(vk::ImageUsageFlags::STORAGE), [(DrmModifier::LINEAR, 2)]);
+    change(|settings| settings.importable = false);
+    assert_eq!(listed(USAGE), []);
     let error = interop.picture_modifiers(DrmFourcc::from_code("YUYV"), USAGE).expect_err("unknown");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(ImportedPicture::formats().any(|code| code == DrmFourcc::from_code("P010")));

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use ash::vk;
 
-use crate::driver::settings;
+use crate::driver::{Settings, settings};
 
 /// Size and alignment of every buffer and image, bytes.
 const NEEDS: (u64, u64) = (8192, 4096);
@@ -23,7 +23,8 @@ pub(crate) fn memory_types() -> vk::PhysicalDeviceMemoryProperties {
 }
 
 pub(crate) fn external_memory() -> vk::ExternalMemoryProperties {
-    let features = if settings().dedicated_only { 0x7 } else { 0x6 };
+    let Settings { dedicated_only, importable, .. } = settings();
+    let features = 0x2 | u32::from(dedicated_only) | if importable { 0x4 } else { 0 };
     vk::ExternalMemoryProperties {
         external_memory_features: vk::ExternalMemoryFeatureFlags::from_raw(features),
         ..Default::default()

@@ -208,7 +208,7 @@ functions! {
         let arguments = format!("type {:#x}, {}", types.as_raw(), crate::format::descriptor(fd));
         record("vkGetMemoryFdPropertiesKHR", arguments);
         // SAFETY: the library passes a pointer to the structure.
-        unsafe { (*to).memory_type_bits = 0x2 };
+        unsafe { (*to).memory_type_bits = settings().fd_types };
         vk::Result::SUCCESS
     }
 

@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) wait_reaches: u64,
     /// Shared memory must be a dedicated allocation (`DEDICATED_ONLY`).
     pub(crate) dedicated_only: bool,
+    /// Shared memory is imported (`IMPORTABLE`).
+    pub(crate) importable: bool,
+    /// The memory types of descriptors that are imported, one bit each.
+    pub(crate) fd_types: u32,
     /// Every object requires a dedicated allocation.
     pub(crate) requires_dedicated: bool,
     /// Every format has `VK_FORMAT_FEATURE_DISJOINT_BIT`.
@@ -63,6 +67,8 @@ impl Default for Settings {
             reached: 0,
             wait_reaches: 0,
             dedicated_only: false,
+            importable: true,
+            fd_types: 0x2,
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
