@@ -111,6 +111,7 @@ impl BufferWork<'_> {
             samples: vk::SampleCountFlags::TYPE_1,
             load: vk::AttachmentLoadOp::DONT_CARE,
             resolved: None,
+            input: None,
             extent,
         };
         self.gpu.begin(self.commands, &attachments)
@@ -251,7 +252,8 @@ fn query_results(work: &BufferWork<'_>) -> Verdict<Outcome> {
     unsafe { device.cmd_reset_query_pool(work.commands, queries, 0, COUNT) };
     let load = vk::AttachmentLoadOp::DONT_CARE;
     let (views, formats) = ([view], [format]);
-    let attachments = Attachments { views: &views, formats: &formats, samples, load, resolved: None, extent };
+    let attachments =
+        Attachments { views: &views, formats: &formats, samples, load, resolved: None, input: None, extent };
     let pass = work.gpu.begin(work.commands, &attachments)?;
     let drawing = Drawing { shader: shaders::DRAW, fragment: Some("floats"), formats: &formats, ..nothing(pass) };
     work.gpu.draws(work.commands, &drawing, bindings, [16, 16, 0])?;

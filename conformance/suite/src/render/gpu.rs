@@ -61,6 +61,8 @@ pub(super) enum Bound {
     Fetched(vk::BufferView),
     /// Binding 8: a storage texel buffer that is written.
     StoredTexels(vk::BufferView),
+    /// Binding 9: an input attachment, in this layout.
+    Input(vk::ImageView, vk::ImageLayout),
 }
 
 impl Bound {
@@ -75,6 +77,7 @@ impl Bound {
             Self::Uniform(_) => (6, vk::DescriptorType::UNIFORM_BUFFER),
             Self::Fetched(_) => (7, vk::DescriptorType::UNIFORM_TEXEL_BUFFER),
             Self::StoredTexels(_) => (8, vk::DescriptorType::STORAGE_TEXEL_BUFFER),
+            Self::Input(..) => (9, vk::DescriptorType::INPUT_ATTACHMENT),
         }
     }
 }
@@ -310,7 +313,10 @@ impl<'a> Gpu<'a> {
                     .binding(*binding)
                     .descriptor_type(*kind)
                     .descriptor_count(1)
-                    .stage_flags(SHADERS)
+                    .stage_flags(match *kind {
+                        vk::DescriptorType::INPUT_ATTACHMENT => vk::ShaderStageFlags::FRAGMENT,
+                        _ => SHADERS,
+                    })
             })
             .collect();
         let sizes: Vec<_> =
@@ -352,7 +358,7 @@ impl<'a> Gpu<'a> {
                     images[0].image_view = view;
                     write.image_info(&images)
                 }
-                Bound::Sampled(view, layout) => {
+                Bound::Sampled(view, layout) | Bound::Input(view, layout) => {
                     (images[0].image_view, images[0].image_layout) = (view, layout);
                     write.image_info(&images)
                 }
@@ -521,7 +527,7 @@ impl<'a> Gpu<'a> {
 
     /// Makes a render pass, and begins it. Attachments are in the layout `COLOR_ATTACHMENT_OPTIMAL` before and after.
     pub(super) fn begin(&self, commands: vk::CommandBuffer, attachments: &Attachments<'_>) -> Verdict<vk::RenderPass> {
-        let Attachments { views, formats, samples, load, resolved, extent: [width, height] } = *attachments;
+        let Attachments { views, formats, samples, load, resolved, input, extent: [width, height] } = *attachments;
         let layout = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
         let description = |format, samples, load| {
             vk::AttachmentDescription::default()
@@ -540,10 +546,18 @@ impl<'a> Gpu<'a> {
             descriptions.push(description(*format, vk::SampleCountFlags::TYPE_1, vk::AttachmentLoadOp::DONT_CARE));
             all.push(view);
         }
-        let references: Vec<_> =
+        let mut references: Vec<_> =
             (0..).zip(&all).map(|(attachment, _)| vk::AttachmentReference { attachment, layout }).collect();
-        let (drawn, resolves) = references.split_at(formats.len());
-        let mut subpass = vk::SubpassDescription::default().color_attachments(drawn);
+        let before = references.len();
+        if let Some((view, format, layout)) = input {
+            let description = description(format, samples, vk::AttachmentLoadOp::LOAD);
+            descriptions.push(description.initial_layout(layout).final_layout(layout));
+            references.push(vk::AttachmentReference { attachment: u32::try_from(before)?, layout });
+            all.push(view);
+        }
+        let (written, inputs) = references.split_at(before);
+        let (drawn, resolves) = written.split_at(formats.len());
+        let mut subpass = vk::SubpassDescription::default().color_attachments(drawn).input_attachments(inputs);
         if !resolves.is_empty() {
             subpass = subpass.resolve_attachments(resolves);
         }
@@ -684,6 +698,8 @@ pub(super) struct Attachments<'a> {
     pub(super) load: vk::AttachmentLoadOp,
     /// The target of the first one's samples.
     pub(super) resolved: Option<vk::ImageView>,
+    /// An input attachment, with its format and layout.
+    pub(super) input: Option<(vk::ImageView, vk::Format, vk::ImageLayout)>,
     pub(super) extent: [u32; 2],
 }
 
