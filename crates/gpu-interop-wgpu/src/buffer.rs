@@ -81,7 +81,7 @@ impl Interop {
     ))]
     pub fn create_buffer(&self, desc: &wgpu::BufferDescriptor<'_>) -> Result<SharedBuffer> {
         const OPERATION: &str = "Interop::create_buffer";
-        check::buffer(&self.inner.graphics, desc)?;
+        check::buffer(OPERATION, &self.inner.graphics, desc)?;
         // wgpu copies and clears whole words.
         let size = desc.size.checked_next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
         let size =

@@ -74,6 +74,12 @@ pub fn shared_formats() -> impl ExactSizeIterator<Item = wgpu::TextureFormat> {
     TABLE.iter().map(|row| row.wgpu)
 }
 
+/// The format with this number in Vulkan.
+#[cfg(unix)]
+pub(crate) fn of_vulkan(vulkan: i32) -> Option<wgpu::TextureFormat> {
+    TABLE.iter().find(|row| row.vulkan.as_raw() == vulkan).map(|row| row.wgpu)
+}
+
 /// The names of a format.
 ///
 /// # Errors

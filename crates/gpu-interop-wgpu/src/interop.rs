@@ -47,7 +47,7 @@ impl Interop {
     /// [`ErrorKind::NoDevice`] if no compute device has this hardware. [`ErrorKind::InvalidArgument`] for the queue of
     /// another device.
     pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self> {
-        let native = Native::new(device)?;
+        let native = Native::new("Interop::new", device)?;
         let compute = gpu_interop::device_for(native.identity())?;
         Self::build(device, queue, native, compute)
     }
@@ -58,7 +58,7 @@ impl Interop {
     /// # Errors
     /// As [`new`](Self::new), and [`ErrorKind::DeviceMismatch`] if `compute` is other hardware than `device`.
     pub fn with_compute(device: &wgpu::Device, queue: &wgpu::Queue, compute: Device) -> Result<Self> {
-        let native = Native::new(device)?;
+        let native = Native::new("Interop::with_compute", device)?;
         if compute.identity().compare(native.identity()) == IdentityMatch::Different {
             let message = "the compute device is other hardware than the wgpu device; open it with \
                            gpu_interop::device_for(&gpu_interop_wgpu::identity(&device)?)";
@@ -256,6 +256,32 @@ impl Graphics {
     /// Calls wgpu and returns its error, which would otherwise reach wgpu's error handler. Catches only errors of the
     /// calling thread.
     pub(crate) fn checked<T>(&self, operation: &'static str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let (returned, reported) = self.caught(call);
+        let Some(error) = reported else { return returned };
+        let (kind, message) = match error {
+            wgpu::Error::OutOfMemory { .. } => {
+                (ErrorKind::OutOfMemory, "wgpu is out of memory; its error is the source")
+            }
+            wgpu::Error::Validation { .. } => {
+                (ErrorKind::InvalidArgument, "wgpu rejected the call; its error is the source")
+            }
+            wgpu::Error::Internal { .. } => (ErrorKind::Driver, "wgpu failed; its error is the source"),
+        };
+        Err(Error::new(kind, operation, message).with_source(error))
+    }
+
+    /// Creates an object from a native one, without the error of wgpu: it is one of a lost device, which the first use of
+    /// the invalid object reports. An error here would lose what the native object was made of.
+    pub(crate) fn reported_later<T>(&self, call: impl FnOnce() -> T) -> T {
+        let (returned, reported) = self.caught(call);
+        if let Some(error) = reported {
+            tracing::error!(%error, "wgpu created an invalid object");
+        }
+        returned
+    }
+
+    /// Calls wgpu, and catches its first error.
+    fn caught<T>(&self, call: impl FnOnce() -> T) -> (T, Option<wgpu::Error>) {
         use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
         let scopes = [Internal, OutOfMemory, Validation].map(|filter| self.device.push_error_scope(filter));
         let returned = call();
@@ -268,16 +294,6 @@ impl Graphics {
                 reported = reported.or(Some(error));
             }
         }
-        let Some(error) = reported else { return returned };
-        let (kind, message) = match error {
-            wgpu::Error::OutOfMemory { .. } => {
-                (ErrorKind::OutOfMemory, "wgpu is out of memory; its error is the source")
-            }
-            wgpu::Error::Validation { .. } => {
-                (ErrorKind::InvalidArgument, "wgpu rejected the call; its error is the source")
-            }
-            wgpu::Error::Internal { .. } => (ErrorKind::Driver, "wgpu failed; its error is the source"),
-        };
-        Err(Error::new(kind, operation, message).with_source(error))
+        (returned, reported)
     }
 }

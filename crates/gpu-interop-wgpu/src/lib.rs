@@ -176,6 +176,7 @@ mod buffer;
 mod check;
 mod format;
 mod hand_over;
+pub mod import;
 mod interop;
 mod native;
 mod object;

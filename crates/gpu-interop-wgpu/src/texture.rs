@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gpu_interop::{
-    ArrayFormat, ArrayUsage, BufferSlice, Error, ErrorKind, ExternalMemory, Feature, MappedBuffer,
-    MappedMipmappedArray, MipmappedArrayDesc, Result,
+    ArrayFormat, ArrayUsage, BufferSlice, ErrorKind, ExternalMemory, Feature, MappedBuffer, MappedMipmappedArray,
+    MipmappedArrayDesc, Result,
 };
 
 use crate::check;
@@ -130,7 +130,7 @@ impl Interop {
         desc: &wgpu::TextureDescriptor<'_>,
         options: TextureOptions,
     ) -> Result<SharedTexture> {
-        check::texture(&self.inner.graphics, desc, options)?;
+        check::texture(OPERATION, &self.inner.graphics, desc, options.never_discarded)?;
         let arrays = self.compute().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
         let linear = match options.tiling {
             Tiling::Auto => !arrays,
@@ -138,7 +138,7 @@ impl Interop {
             Tiling::Linear => true,
         };
         if linear && desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) {
-            check_linear_attachment(self.device())?;
+            check::linear_attachment(OPERATION, self.device())?;
         }
         let create = || self.native().create_texture(self.device(), desc, options, linear);
         let new = self.inner.graphics.checked(OPERATION, create)?;
@@ -166,15 +166,3 @@ fn map_array(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Result<Mappe
 }
 
 const OPERATION: &str = "Interop::create_texture";
-
-/// Rejects linear attachments on NVIDIA: together with a depth attachment, they end the driver's channel (Xid 69, driver
-/// 580.159), and everything that waits for the queue hangs.
-fn check_linear_attachment(device: &wgpu::Device) -> Result<()> {
-    const NVIDIA: u32 = 0x10DE;
-    if device.adapter_info().vendor != NVIDIA {
-        return Ok(());
-    }
-    let message = "NVIDIA's driver fails when it renders to a linear texture with a depth attachment; render to a texture \
-                   of wgpu's own and copy it, or share the texture with optimal tiling";
-    Err(Error::unsupported(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"))
-}

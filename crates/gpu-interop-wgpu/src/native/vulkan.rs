@@ -19,13 +19,15 @@
 //! * *NVIDIA's driver reads wrong texels* of a linear image after compute has written, unless its memory is dedicated.
 //!   [`ExportableImage`] dedicates it, and says what was measured.
 
+pub(crate) mod import;
+
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{
-    BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, OwnedSemaphore, OwnershipTransfer,
-    VulkanInterop, shared_timeline,
+    BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, OwnedBuffer, OwnedImage, OwnedSemaphore,
+    OwnershipTransfer, VulkanInterop, shared_timeline,
 };
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, Result, Timeline};
 use wgpu::hal::api::Vulkan;
@@ -40,8 +42,8 @@ pub(crate) struct VulkanDevice {
     interop: VulkanInterop,
     /// Family of wgpu's only queue.
     queue_family: u32,
-    /// The device can export timelines.
-    exports_semaphores: bool,
+    /// The enabled extensions.
+    extensions: Vec<&'static CStr>,
 }
 
 const SEMAPHORES: &CStr =
@@ -54,7 +56,7 @@ impl VulkanDevice {
         let Some(hal) = (unsafe { device.as_hal::<Vulkan>() }) else { return Ok(None) };
         let enabled = hal.enabled_device_extensions();
         check_extensions(operation, enabled)?;
-        let exports_semaphores = enabled.contains(&SEMAPHORES);
+        let extensions = enabled.to_vec();
         let (instance, physical) = (hal.shared_instance().raw_instance().clone(), hal.raw_physical_device());
         let (raw, queue_family) = (hal.raw_device().clone(), hal.queue_family_index());
         let owner: Arc<dyn std::any::Any + Send + Sync> = Arc::new(hal);
@@ -63,7 +65,12 @@ impl VulkanDevice {
         // loader has it, which is checked, and enables `timelineSemaphore` wherever the device has it, and
         // `bufferDeviceAddress` with the features that allow the usages BLAS_INPUT and TLAS_INPUT.
         let interop = unsafe { VulkanInterop::with_owner(&instance, physical, &raw, owner) }?;
-        Ok(Some(Self { interop, queue_family, exports_semaphores }))
+        Ok(Some(Self { interop, queue_family, extensions }))
+    }
+
+    /// The extension is enabled.
+    fn has(&self, extension: &CStr) -> bool {
+        self.extensions.contains(&extension)
     }
 
     pub(super) fn identity(&self) -> &DeviceIdentity {
@@ -85,13 +92,8 @@ impl VulkanDevice {
         let exported = ExportableBuffer::new(&self.interop, &BufferOptions::new(size, usage))?;
         let import = exported.import_request()?;
         let raw = exported.buffer().clone();
-        let kept = raw.clone();
-        // SAFETY: the buffer lives until wgpu drops its own, and with it `kept`. It is never mapped by wgpu: the caller
-        // has rejected the usages for that.
-        let hal =
-            unsafe { wgpu::hal::vulkan::Buffer::from_raw_externally_owned(raw.as_raw(), Box::new(move || drop(kept))) };
         // SAFETY: the buffer is of this device, has the usage and the size, and is zeroed before its first use.
-        let buffer = unsafe { device.create_buffer_from_hal::<Vulkan>(hal, desc) };
+        let buffer = unsafe { wgpu_buffer(device, desc, &raw) };
         Ok(NewBuffer { buffer, resource: Resource::VulkanBuffer(raw), import })
     }
 
@@ -102,7 +104,7 @@ impl VulkanDevice {
         options: TextureOptions,
         linear: bool,
     ) -> Result<NewTexture> {
-        let spec = image_spec(desc, options, linear)?;
+        let spec = image_spec("Interop::create_texture", desc, options.cube, linear)?;
         let exported = ExportableImage::new(&self.interop, &ImageOptions::new(spec)).map_err(|error| {
             if linear && error.kind() == ErrorKind::Unsupported {
                 error.with_context("advice", "linear tiling: drivers often have it for 2D images with one level only")
@@ -118,43 +120,20 @@ impl VulkanDevice {
         } else {
             Layout::Array(exported.array_desc()?)
         };
-        let kept = raw.clone();
-        let hal_desc = wgpu::hal::TextureDescriptor {
-            label: desc.label,
-            size: desc.size,
-            mip_level_count: desc.mip_level_count,
-            sample_count: desc.sample_count,
-            dimension: desc.dimension,
-            format: desc.format,
-            usage: wgpu::TextureUses::empty(),
-            memory_flags: wgpu::hal::MemoryFlags::empty(),
-            view_formats: other_views(desc).collect(),
-        };
         let texture = {
             // SAFETY: the guard destroys nothing.
             let hal = unsafe { device.as_hal::<Vulkan>() };
             let hal = hal.ok_or_else(|| Error::invalid("Interop::create_texture", "the wgpu device has changed"))?;
-            // SAFETY: the image was created from this description, and lives until wgpu drops its own and with it
-            // `kept`; so does its memory.
-            unsafe {
-                hal.texture_from_raw(
-                    raw.as_raw(),
-                    &hal_desc,
-                    Some(Box::new(move || drop(kept))),
-                    wgpu::hal::vulkan::TextureMemory::External,
-                )
-            }
+            // SAFETY: the image was created on this device from this description. The caller submits
+            // `Transfer::Initialize` before anything else can use it, which leaves it zeroed in `GENERAL`.
+            unsafe { wgpu_texture(device, &hal, desc, &raw) }
         };
-        // SAFETY: the texture is of this device and of this description. The caller submits `Transfer::Initialize`
-        // before anything else can use it, which leaves it zeroed in the layout of this state.
-        let texture =
-            unsafe { device.create_texture_from_hal::<Vulkan>(texture, desc, wgpu::TextureUses::STORAGE_READ_WRITE) };
         let format = raw.format().array;
         Ok(NewTexture { texture, resource: Resource::VulkanImage(raw), import, format, layout })
     }
 
     pub(super) fn create_timeline(&self, compute: &Device, initial: u64) -> Result<(NativeTimeline, Timeline)> {
-        let (semaphore, timeline) = if self.exports_semaphores {
+        let (semaphore, timeline) = if self.has(SEMAPHORES) {
             shared_timeline(&self.interop, compute, initial)?
         } else {
             let semaphore = OwnedSemaphore::timeline(&self.interop, initial)?;
@@ -275,6 +254,56 @@ impl VulkanDevice {
     }
 }
 
+/// A buffer of wgpu on a buffer of Vulkan.
+///
+/// # Safety
+/// The buffer is of this device, has the usage and at least the size of `desc`, and is initialised before its first use.
+/// `desc` has no usage that maps.
+unsafe fn wgpu_buffer(device: &wgpu::Device, desc: &wgpu::BufferDescriptor<'_>, raw: &OwnedBuffer) -> wgpu::Buffer {
+    let kept = raw.clone();
+    // SAFETY: the buffer lives until wgpu drops its own, and with it `kept`. wgpu never maps it, as the caller promises.
+    let hal =
+        unsafe { wgpu::hal::vulkan::Buffer::from_raw_externally_owned(raw.as_raw(), Box::new(move || drop(kept))) };
+    // SAFETY: the caller's promises.
+    unsafe { device.create_buffer_from_hal::<Vulkan>(hal, desc) }
+}
+
+/// A texture of wgpu on an image of Vulkan.
+///
+/// # Safety
+/// The image is of this device and was created with the properties of `desc`. It is initialised and in `GENERAL` before
+/// anything of wgpu uses it.
+unsafe fn wgpu_texture(
+    device: &wgpu::Device,
+    hal: &wgpu::hal::vulkan::Device,
+    desc: &wgpu::TextureDescriptor<'_>,
+    raw: &OwnedImage,
+) -> wgpu::Texture {
+    let kept = raw.clone();
+    let hal_desc = wgpu::hal::TextureDescriptor {
+        label: desc.label,
+        size: desc.size,
+        mip_level_count: desc.mip_level_count,
+        sample_count: desc.sample_count,
+        dimension: desc.dimension,
+        format: desc.format,
+        usage: wgpu::TextureUses::empty(),
+        memory_flags: wgpu::hal::MemoryFlags::empty(),
+        view_formats: other_views(desc).collect(),
+    };
+    // SAFETY: the image has this description, and lives until wgpu drops its own and with it `kept`; so does its memory.
+    let texture = unsafe {
+        hal.texture_from_raw(
+            raw.as_raw(),
+            &hal_desc,
+            Some(Box::new(move || drop(kept))),
+            wgpu::hal::vulkan::TextureMemory::External,
+        )
+    };
+    // SAFETY: the caller's promises.
+    unsafe { device.create_texture_from_hal::<Vulkan>(texture, desc, wgpu::TextureUses::STORAGE_READ_WRITE) }
+}
+
 /// Fails for a device that cannot share memory.
 fn check_extensions(operation: &'static str, enabled: &[&'static CStr]) -> Result<()> {
     let missing: Vec<_> =
@@ -358,18 +387,23 @@ fn image_usage(usage: wgpu::TextureUsages) -> vk::ImageUsageFlags {
     table.into_iter().map(of).fold(Flags::empty(), |all, flags| all | flags)
 }
 
-fn image_spec(desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions, linear: bool) -> Result<ImageSpec> {
+fn image_spec(
+    operation: &'static str,
+    desc: &wgpu::TextureDescriptor<'_>,
+    cube: bool,
+    linear: bool,
+) -> Result<ImageSpec> {
     use vk::ImageViewType as View;
     let wgpu::Extent3d { width, height, depth_or_array_layers } = desc.size;
     let (view, depth, layers) = match desc.dimension {
         wgpu::TextureDimension::D1 => (View::TYPE_1D, 1, depth_or_array_layers),
         wgpu::TextureDimension::D3 => (View::TYPE_3D, depth_or_array_layers, 1),
-        wgpu::TextureDimension::D2 if options.cube && depth_or_array_layers == 6 => (View::CUBE, 1, 6),
-        wgpu::TextureDimension::D2 if options.cube => (View::CUBE_ARRAY, 1, depth_or_array_layers),
+        wgpu::TextureDimension::D2 if cube && depth_or_array_layers == 6 => (View::CUBE, 1, 6),
+        wgpu::TextureDimension::D2 if cube => (View::CUBE_ARRAY, 1, depth_or_array_layers),
         wgpu::TextureDimension::D2 if depth_or_array_layers > 1 => (View::TYPE_2D_ARRAY, 1, depth_or_array_layers),
         wgpu::TextureDimension::D2 => (View::TYPE_2D, 1, depth_or_array_layers),
     };
-    let format = format::row("Interop::create_texture", desc.format)?.vulkan;
+    let format = format::row(operation, desc.format)?.vulkan;
     // For the zeroes.
     let usage = image_usage(desc.usage) | vk::ImageUsageFlags::TRANSFER_DST;
     let tiling = if linear { vk::ImageTiling::LINEAR } else { vk::ImageTiling::OPTIMAL };

@@ -1,0 +1,294 @@
+//! Accesses of wgpu to imported objects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gpu_interop::{Error, ErrorKind, Result};
+
+use crate::interop::Graphics;
+use crate::native::objects::{Resource, Transfer};
+use crate::object::{self, Handle};
+
+/// What the producer's work is known by: what [`ImportedTexture::begin_access`] waits for.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Fences<'a> {
+    /// The implicit fences of the picture's dma-bufs, which producers such as OpenGL and compositors add. wgpu's queue waits
+    /// for them where the kernel returns them as sync files (Linux 6.0) and the device imports these. Otherwise the CPU waits:
+    /// it calls `poll` on the dma-bufs.
+    #[cfg(unix)]
+    Implicit,
+    /// Sync files, such as the acquire fences of Wayland's explicit synchronisation or PipeWire, or `in_fence_fd`. They are
+    /// borrowed: the caller's descriptors stay open. wgpu's queue waits for them, or the CPU where the device does not import
+    /// them.
+    #[cfg(unix)]
+    SyncFiles(&'a [std::os::fd::BorrowedFd<'a>]),
+    /// None: the producer's work has completed, for example because the application waited for its fence.
+    Completed,
+    /// No value has this variant: on Windows, no other one has the lifetime.
+    #[cfg(not(unix))]
+    #[doc(hidden)]
+    Lifetime(std::marker::PhantomData<&'a ()>, std::convert::Infallible),
+}
+
+/// An imported object, shared by its wrapper and its access.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub(super) graphics: Arc<Graphics>,
+    handle: Handle,
+    resource: Resource,
+    /// wgpu owns the object.
+    in_access: AtomicBool,
+    /// wgpu may write the object, by its usage.
+    #[cfg(unix)]
+    pub(super) writes: bool,
+    /// The dma-bufs, of a picture.
+    #[cfg(unix)]
+    pub(super) picture: Option<gpu_interop::vulkan::ImportedPicture>,
+}
+
+impl Imported {
+    pub(super) fn texture(
+        graphics: &Arc<Graphics>,
+        texture: wgpu::Texture,
+        image: &gpu_interop::vulkan::OwnedImage,
+        #[cfg(unix)] picture: Option<gpu_interop::vulkan::ImportedPicture>,
+    ) -> ImportedTexture {
+        #[cfg(unix)]
+        let writes = !(wgpu::TextureUsages::COPY_SRC | wgpu::TextureUsages::TEXTURE_BINDING).contains(texture.usage());
+        let imported = Self {
+            graphics: graphics.clone(),
+            handle: Handle::Texture(texture.clone()),
+            resource: Resource::VulkanImage(image.clone()),
+            in_access: AtomicBool::new(false),
+            #[cfg(unix)]
+            writes,
+            #[cfg(unix)]
+            picture,
+        };
+        ImportedTexture { texture, imported: Arc::new(imported) }
+    }
+
+    pub(super) fn buffer(
+        graphics: &Arc<Graphics>,
+        buffer: wgpu::Buffer,
+        raw: &gpu_interop::vulkan::OwnedBuffer,
+    ) -> ImportedBuffer {
+        let imported = Self {
+            graphics: graphics.clone(),
+            handle: Handle::Buffer(buffer.clone()),
+            resource: Resource::VulkanBuffer(raw.clone()),
+            in_access: AtomicBool::new(false),
+            #[cfg(unix)]
+            writes: true,
+            #[cfg(unix)]
+            picture: None,
+        };
+        ImportedBuffer { buffer, imported: Arc::new(imported) }
+    }
+
+    fn begin(self: &Arc<Self>, operation: &'static str, fences: Fences<'_>) -> Result<Access> {
+        if self.in_access.swap(true, Ordering::AcqRel) {
+            let message = "an access of the object was begun already; end it first. An access that could not be ended leaves \
+                           the object to wgpu: import it again";
+            return Err(Error::invalid(operation, message));
+        }
+        match self.acquire(operation, fences) {
+            Ok(()) => Ok(Access { imported: Some(self.clone()) }),
+            Err(error) => {
+                self.in_access.store(false, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the producer, and acquires the object from it.
+    fn acquire(&self, operation: &'static str, fences: Fences<'_>) -> Result<()> {
+        let Self { graphics, resource, .. } = self;
+        // Until the submission below has been made, or has failed.
+        #[cfg(unix)]
+        let _staged = self.wait(operation, fences)?;
+        #[cfg(not(unix))]
+        let _ = fences;
+        graphics.checked(operation, || {
+            let barriers = graphics.native.record(&graphics.device, Transfer::Acquire, &[resource])?;
+            graphics.queue.submit(barriers.into_iter().chain([self.record_use()]));
+            Ok(())
+        })
+    }
+
+    /// Releases the object to the producer, behind everything submitted so far.
+    fn release(&self, operation: &'static str) -> Result<wgpu::SubmissionIndex> {
+        let Self { graphics, resource, .. } = self;
+        let submitted = graphics.checked(operation, || {
+            let barriers = graphics.native.record(&graphics.device, Transfer::Release, &[resource])?;
+            Ok(graphics.queue.submit([self.record_use()].into_iter().chain(barriers)))
+        })?;
+        self.in_access.store(false, Ordering::Release);
+        Ok(submitted)
+    }
+
+    /// As `Lent::record_use`.
+    fn record_use(&self) -> wgpu::CommandBuffer {
+        object::record_use(&self.graphics.device, &self.graphics.native, std::iter::once(&self.handle))
+    }
+}
+
+/// A `wgpu::Texture` on memory that another API made. Created by an [`Importer`](super::Importer). The producer owns it, except
+/// during an [`Access`].
+///
+/// May be dropped at any time, before or after clones of the `wgpu::Texture`, with work pending. An access keeps it alive.
+#[derive(Debug)]
+pub struct ImportedTexture {
+    texture: wgpu::Texture,
+    imported: Arc<Imported>,
+}
+
+impl ImportedTexture {
+    /// The texture for wgpu. Submit commands that use it during an [`Access`] only.
+    #[must_use]
+    pub fn wgpu(&self) -> &wgpu::Texture {
+        &self.texture
+    }
+
+    /// The imported picture, with its dma-bufs; `None` for other memory.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn picture(&self) -> Option<&gpu_interop::vulkan::ImportedPicture> {
+        self.imported.picture.as_ref()
+    }
+
+    /// Gives the texture to wgpu, behind `fences`: everything that is submitted to wgpu's queue from now on executes after
+    /// the producer's work, and sees its results. Submits a barrier that acquires the image from the producer's queue family.
+    ///
+    /// Blocks only where the device or the kernel cannot wait on the GPU: see [`Fences`]. wgpu's queue waits as a whole, so
+    /// begin an access as late as possible.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] during another access, for [`Fences::Implicit`] without a picture, for a descriptor that is
+    /// not a sync file, and for a texture that was destroyed (`wgpu::Texture::destroy`), with wgpu's error as the source.
+    /// [`ErrorKind::Timeout`] if the CPU has waited for a minute. [`ErrorKind::DeviceLost`]; otherwise the driver's error. After
+    /// an error the producer owns the texture.
+    #[doc(alias("vkImportSemaphoreFdKHR", "vkCmdPipelineBarrier", "DMA_BUF_IOCTL_EXPORT_SYNC_FILE", "BeginAccess"))]
+    pub fn begin_access(&self, fences: Fences<'_>) -> Result<Access> {
+        self.imported.begin("ImportedTexture::begin_access", fences)
+    }
+}
+
+/// A `wgpu::Buffer` on memory that another API made. Created by [`Importer::import_buffer`](super::Importer::import_buffer). As an
+/// [`ImportedTexture`] otherwise. wgpu cannot map it.
+#[derive(Debug)]
+pub struct ImportedBuffer {
+    buffer: wgpu::Buffer,
+    imported: Arc<Imported>,
+}
+
+impl ImportedBuffer {
+    /// The buffer for wgpu. Submit commands that use it during an [`Access`] only.
+    #[must_use]
+    pub fn wgpu(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+
+    /// As [`ImportedTexture::begin_access`]. A buffer has no implicit fences.
+    ///
+    /// # Errors
+    /// As [`ImportedTexture::begin_access`].
+    #[doc(alias("vkImportSemaphoreFdKHR", "vkCmdPipelineBarrier", "BeginAccess"))]
+    pub fn begin_access(&self, fences: Fences<'_>) -> Result<Access> {
+        self.imported.begin("ImportedBuffer::begin_access", fences)
+    }
+}
+
+/// The time in which wgpu owns an imported object: between [`ImportedTexture::begin_access`] and [`end`](Self::end).
+///
+/// Dropping it ends it; a failure is then reported through `tracing`.
+///
+/// An ended access is gone:
+///
+/// ```compile_fail,E0382
+/// # fn show(access: gpu_interop_wgpu::import::Access) -> gpu_interop_wgpu::gpu_interop::Result<()> {
+/// access.end()?;
+/// access.end()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping the access ends it: bind it to a name, and call `end` behind the submissions that use the object"]
+pub struct Access {
+    /// `None` once it has ended.
+    imported: Option<Arc<Imported>>,
+}
+
+impl Access {
+    /// Gives the object back to the producer, behind everything that was submitted to wgpu's queue so far. Submits a barrier
+    /// that releases it to the producer's queue family. Does not block: [`EndedAccess`] says when the queue has arrived there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for an object that was destroyed, with wgpu's error as the source;
+    /// [`ErrorKind::DeviceLost`]; otherwise the driver's error. The producer may then find older contents. The object cannot be
+    /// accessed again.
+    #[doc(alias("vkCmdPipelineBarrier", "EndAccess"))]
+    pub fn end(mut self) -> Result<EndedAccess> {
+        const OPERATION: &str = "Access::end";
+        // Not reachable: an end consumes the access.
+        let imported = self.imported.take().ok_or_else(|| Error::invalid(OPERATION, "the access has ended"))?;
+        let submission = imported.release(OPERATION)?;
+        Ok(EndedAccess { imported, submission })
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        let Some(imported) = self.imported.take() else { return };
+        if let Err(error) = imported.release("Access::drop") {
+            tracing::error!(%error, "an access could not be ended");
+        }
+    }
+}
+
+/// An access that has ended on the CPU, and ends on the GPU later. Until then the producer must not use its memory.
+#[derive(Debug)]
+#[must_use = "give the buffer back to its producer by `on_done`, `wait`, `sync_file` or `add_fence`"]
+pub struct EndedAccess {
+    pub(super) imported: Arc<Imported>,
+    submission: wgpu::SubmissionIndex,
+}
+
+impl EndedAccess {
+    /// The submission that releases the object, for `wgpu::Device::poll`.
+    #[must_use]
+    pub fn submission(&self) -> &wgpu::SubmissionIndex {
+        &self.submission
+    }
+
+    /// Calls `callback` when wgpu's queue has completed the release and everything that was submitted before this call, as
+    /// `wgpu::Queue::on_submitted_work_done`: in a later call of `wgpu::Device::poll` or `wgpu::Queue::submit`. Give the buffer back
+    /// to its producer there.
+    pub fn on_done(&self, callback: impl FnOnce() + Send + 'static) {
+        self.imported.graphics.queue.on_submitted_work_done(callback);
+    }
+
+    /// Blocks until wgpu's queue has completed the release.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`]; [`ErrorKind::DeviceLost`] with wgpu's error as the source.
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        const OPERATION: &str = "EndedAccess::wait";
+        let wait = wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
+        match self.imported.graphics.device.poll(wait) {
+            Ok(_) => Ok(()),
+            Err(wgpu::PollError::Timeout) => {
+                let message = "wgpu's queue has not completed the access; wait longer, and look for a producer whose fence is \
+                               never signalled";
+                Err(Error::new(ErrorKind::Timeout, OPERATION, message)
+                    .with_context("timeout", format_args!("{timeout:?}")))
+            }
+            Err(error) => {
+                Err(Error::new(ErrorKind::DeviceLost, OPERATION, "wgpu cannot wait; its error is the source")
+                    .with_source(error))
+            }
+        }
+    }
+}

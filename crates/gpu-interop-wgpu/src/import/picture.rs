@@ -1,0 +1,194 @@
+//! Pictures in dma-bufs as textures.
+
+use gpu_interop::format::{DmaBufPicture, DrmFourcc, DrmModifier, TexelRow};
+use gpu_interop::vulkan::{ModifierSupport, Producer};
+use gpu_interop::{Error, ImportError, Result};
+
+use super::access::Imported;
+use super::{ImportOptions, ImportedTexture, Importer};
+use crate::interop::Graphics;
+use crate::{check, format};
+
+const OPERATION: &str = "Importer::import_picture";
+
+/// The format of wgpu for a picture's code, without the sRGB encoding; codes without alpha have that of the code with it.
+/// `None` if wgpu lacks it, or for a multi-planar one.
+#[must_use]
+pub fn picture_format(code: DrmFourcc) -> Option<wgpu::TextureFormat> {
+    let vulkan = TexelRow::of_drm(code.with_alpha())?.vulkan;
+    format::of_vulkan(vulkan)
+}
+
+impl Importer {
+    /// The DRM modifiers with which the device imports pictures of a format for a usage. Pass them to a producer that
+    /// allocates. Calls `vkGetPhysicalDeviceFormatProperties2`, and `vkGetPhysicalDeviceImageFormatProperties2` for each.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the device was created without the extensions for
+    /// dma-bufs, or the format is unknown; [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for no usage.
+    #[doc(alias("vkGetPhysicalDeviceFormatProperties2", "VkDrmFormatModifierPropertiesListEXT"))]
+    pub fn picture_modifiers(&self, code: DrmFourcc, usage: wgpu::TextureUsages) -> Result<Vec<ModifierSupport>> {
+        const OPERATION: &str = "Importer::picture_modifiers";
+        self.graphics.native.vulkan(OPERATION)?.picture_modifiers(OPERATION, code, usage)
+    }
+
+    /// Imports the dma-bufs of a picture as a texture, with the explicit layout of the picture's modifier. Calls `vkCreateImage`
+    /// with `VkImageDrmFormatModifierExplicitCreateInfoEXT`, and `vkAllocateMemory` with `VkImportMemoryFdInfoKHR`.
+    ///
+    /// `desc` describes the picture for wgpu: its size, two dimensions, one level, one sample. The format is
+    /// [`picture_format`], or one that differs in the encoding or the numeric type only, such as `Bgra8UnormSrgb` for `AR24`.
+    ///
+    /// On success the texture owns the picture's descriptors. On failure the picture is returned with its descriptors open.
+    /// Use the texture in an [`Access`](super::Access) only.
+    ///
+    /// # Errors
+    /// * [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument): `desc` is not valid for wgpu
+    ///   ([`Interop::create_texture`](crate::Interop::create_texture) lists the checks), has another size or other texels than the
+    ///   picture, several levels or layers; `RENDER_ATTACHMENT` without [`ImportOptions::never_discarded`]; the picture has no
+    ///   plane, or not those of its format and modifier; a descriptor is closed or is not a dma-buf; a plane is not inside of its
+    ///   dma-buf.
+    /// * [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported): the device was created without the extensions for
+    ///   dma-bufs, does not list the modifier for the format, or not for a usage; a multi-planar format; a view format other than
+    ///   the texture's, because an image with a modifier has none: import the picture with the encoding that you need.
+    /// * [`ErrorKind::ImportRejected`](gpu_interop::ErrorKind::ImportRejected) or
+    ///   [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory): the driver rejected the import.
+    ///
+    /// # Safety
+    /// The dma-bufs contain the picture as described, and nothing changes their size while the texture lives.
+    #[doc(alias(
+        "create_texture_from_hal",
+        "texture_from_dmabuf_fd",
+        "VkImageDrmFormatModifierExplicitCreateInfoEXT",
+        "VkImportMemoryFdInfoKHR"
+    ))]
+    pub unsafe fn import_picture(
+        &self,
+        picture: DmaBufPicture,
+        desc: &wgpu::TextureDescriptor<'_>,
+        options: ImportOptions,
+    ) -> Result<ImportedTexture, ImportError<DmaBufPicture>> {
+        let graphics = &self.graphics;
+        let native = check_picture(graphics, &picture, desc, options).and_then(|()| graphics.native.vulkan(OPERATION));
+        let native = match native {
+            Ok(native) => native,
+            Err(error) => return Err(ImportError::new(error, picture)),
+        };
+        let producer = if options.same_driver { Producer::SameDriver } else { Producer::Foreign };
+        let (texture, imported) = graphics.reported_later(|| {
+            // SAFETY: the caller's promises; `check_picture` has checked the description.
+            unsafe { native.import_picture(OPERATION, &graphics.device, picture, desc, producer) }
+        })?;
+        let image = imported.image().clone();
+        Ok(Imported::texture(graphics, texture, &image, Some(imported)))
+    }
+}
+
+/// Checks that wgpu would create the texture, and that it is the picture.
+fn check_picture(
+    graphics: &Graphics,
+    picture: &DmaBufPicture,
+    desc: &wgpu::TextureDescriptor<'_>,
+    options: ImportOptions,
+) -> Result<()> {
+    check_code(picture.format)?;
+    format::row(OPERATION, desc.format)?;
+    check::texture(OPERATION, graphics, desc, options.never_discarded)?;
+    check_shape(picture.extent, desc)?;
+    if let Some(view) = desc.view_formats.iter().find(|view| **view != desc.format) {
+        let message = "a picture has no views of other formats; import it with the encoding that you need";
+        return Err(Error::unsupported(OPERATION, message).with_context("view format", format_args!("{view:?}")));
+    }
+    if picture.modifier == DrmModifier::LINEAR && desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) {
+        check::linear_attachment(OPERATION, &graphics.device)?;
+    }
+    Ok(())
+}
+
+/// Rejects multi-planar formats.
+fn check_code(code: DrmFourcc) -> Result<()> {
+    if gpu_interop::VideoFormat::from_drm(code).is_none() {
+        return Ok(());
+    }
+    let message = "a multi-planar picture is imported plane by plane; import each picture of DmaBufPicture::into_planes, \
+                   and convert the colours in the shader";
+    Err(Error::unsupported(OPERATION, message).with_context("format", code))
+}
+
+/// Checks size, dimension, levels and layers.
+fn check_shape(extent: [u32; 2], desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
+    let wgpu::Extent3d { width, height, depth_or_array_layers } = desc.size;
+    let flat = desc.dimension == wgpu::TextureDimension::D2 && depth_or_array_layers == 1 && desc.mip_level_count == 1;
+    if flat && [width, height] == extent {
+        return Ok(());
+    }
+    let message =
+        "the texture is not the picture; describe it with the picture's size, two dimensions, one layer and one level";
+    Err(Error::invalid(OPERATION, message)
+        .with_context("texture", format_args!("{:?}, {:?}", desc.size, desc.dimension))
+        .with_context("levels", desc.mip_level_count)
+        .with_context("picture", format_args!("{} x {}", extent[0], extent[1])))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn codes_have_formats_of_wgpu() {
+        use wgpu::TextureFormat as Format;
+        for (code, format) in [
+            ("AR24", Some(Format::Bgra8Unorm)),
+            ("XR24", Some(Format::Bgra8Unorm)),
+            ("XB24", Some(Format::Rgba8Unorm)),
+            ("AB30", Some(Format::Rgb10a2Unorm)),
+            ("AB4H", Some(Format::Rgba16Float)),
+            ("R8  ", Some(Format::R8Unorm)),
+            ("GR88", Some(Format::Rg8Unorm)),
+            ("R16 ", Some(Format::R16Unorm)),
+            ("GR32", Some(Format::Rg16Unorm)),
+            // wgpu has no such order of channels.
+            ("XR30", None),
+            ("NV12", None),
+        ] {
+            assert_eq!(picture_format(DrmFourcc::from_code(code)), format, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_texture_has_the_shape_of_the_picture() {
+        let desc = wgpu::TextureDescriptor {
+            label: None,
+            size: wgpu::Extent3d { width: 64, height: 32, depth_or_array_layers: 1 },
+            mip_level_count: 1,
+            sample_count: 1,
+            dimension: wgpu::TextureDimension::D2,
+            format: wgpu::TextureFormat::Rgba8Unorm,
+            usage: wgpu::TextureUsages::COPY_SRC,
+            view_formats: &[],
+        };
+        check_shape([64, 32], &desc).expect("the same");
+        let layers = wgpu::Extent3d { depth_or_array_layers: 2, ..desc.size };
+        for (extent, desc) in [
+            ([64, 31], desc.clone()),
+            ([63, 32], desc.clone()),
+            ([64, 32], wgpu::TextureDescriptor { mip_level_count: 2, ..desc.clone() }),
+            ([64, 32], wgpu::TextureDescriptor { size: layers, ..desc.clone() }),
+            ([64, 32], wgpu::TextureDescriptor { dimension: wgpu::TextureDimension::D3, ..desc.clone() }),
+        ] {
+            let error = check_shape(extent, &desc).expect_err("another shape");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+    }
+
+    #[test]
+    fn planes_are_imported_apart() {
+        for code in ["NV12", "P010", "YU12"] {
+            let error = check_code(DrmFourcc::from_code(code)).expect_err("several planes");
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("into_planes"), "{error}");
+        }
+        check_code(DrmFourcc::from_code("XR24")).expect("one plane");
+    }
+}
