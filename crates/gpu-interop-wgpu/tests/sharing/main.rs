@@ -9,6 +9,8 @@ mod differences;
 mod driver_calls;
 mod futures;
 mod hand_over;
+#[cfg(unix)]
+mod imports;
 mod lifetimes;
 #[cfg(windows)]
 mod simulated_d3d12;

@@ -80,6 +80,14 @@ pub(crate) const CLIENTS: &[Client] = &[
         output: &["a compute pass on AMD Radeon Graphics (RADV VEGA20) changed 4096 words", "not shared: "],
     },
     Client {
+        name: "wgpu_picture",
+        program: Program::Example { package: "gpu-interop-wgpu" },
+        arguments: &[],
+        gpus: "gfx906",
+        hip: false,
+        output: &["7 linear and ", "2 planes of NV12, went to AMD Radeon Graphics (RADV VEGA20) and back"],
+    },
+    Client {
         name: "fill_c",
         program: Program::C { source: "crates/gpu-interop-capi/examples/fill.c" },
         arguments: &[],

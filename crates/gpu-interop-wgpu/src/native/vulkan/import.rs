@@ -28,9 +28,10 @@ impl VulkanDevice {
             return Err(ImportError::new(changed(operation), request));
         };
         let imported = ImportedImage::new(&self.interop, request, options)?;
+        let image = imported.image();
         // SAFETY: the image is of this device and has the properties of `desc` (`check_image`). It is acquired in `GENERAL`
         // before wgpu uses it.
-        let texture = unsafe { wgpu_texture(device, &hal, desc, imported.image()) };
+        let texture = unsafe { wgpu_texture(device, &hal, desc, image) };
         Ok((texture, imported))
     }
 
@@ -47,9 +48,10 @@ impl VulkanDevice {
             return Err(ImportError::new(error, request));
         }
         let imported = ImportedBuffer::new(&self.interop, request, options)?;
+        let raw = imported.buffer();
         // SAFETY: the buffer is of this device and has the properties of `desc` (`check_buffer`), which the caller has
         // checked for usages that map. It is acquired before wgpu uses it.
-        let buffer = unsafe { wgpu_buffer(device, desc, imported.buffer()) };
+        let buffer = unsafe { wgpu_buffer(device, desc, raw) };
         Ok((buffer, imported))
     }
 }

@@ -72,9 +72,10 @@ impl VulkanDevice {
         };
         // SAFETY: the caller's promises; `check_pictures` has found the extension for foreign queue families.
         let imported = unsafe { ImportedPicture::new(&self.interop, picture, &options) }?;
+        let image = imported.image();
         // SAFETY: the image is of this device and has the properties of `desc`: one level and layer, the size of the
         // picture, and no other view formats, as the caller has checked. It is acquired in `GENERAL` before wgpu uses it.
-        let texture = unsafe { wgpu_texture(device, &hal, desc, imported.image()) };
+        let texture = unsafe { wgpu_texture(device, &hal, desc, image) };
         Ok((texture, imported))
     }
 

@@ -1,0 +1,511 @@
+//! Memory of another Vulkan device and of another process in wgpu, both ways, every byte verified; and imports and accesses
+//! that must fail without a lost descriptor.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::common::{Context, adapter, buffer_desc, device, pattern, texture_desc, validation_messages};
+use gpu_interop_wgpu::gpu_interop::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
+use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
+use gpu_interop_wgpu::gpu_interop::vulkan::{
+    BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableImage, HeadlessContext,
+    HeadlessOptions, ImageImportOptions, ImageOptions, ImageSpec,
+};
+use gpu_interop_wgpu::gpu_interop::{ErrorKind, ImportError, MemoryHandle, MemoryImport};
+use gpu_interop_wgpu::identity;
+use gpu_interop_wgpu::import::{Fences, ImportOptions, ImportedBuffer, ImportedTexture, Importer};
+use wgpu::TextureFormat as Format;
+use wgpu::TextureUsages as Usage;
+
+const BYTES: usize = 16_384;
+const SIZE: u64 = BYTES as u64;
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A wgpu device and another device of the same GPU.
+struct Pair {
+    wgpu: Wgpu,
+    producer: HeadlessContext,
+}
+
+/// A wgpu device without compute.
+struct Wgpu {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    importer: Importer,
+}
+
+impl Wgpu {
+    /// `None`, with the reason on the standard output, if this machine has no Vulkan. Any version of the layer is sound
+    /// here: no bridge is used.
+    fn new() -> Option<Self> {
+        Self::with_validation(true)
+    }
+
+    /// Old versions of the layer reject the name of the shaders' language.
+    fn for_shaders() -> Option<Self> {
+        Self::with_validation(false)
+    }
+
+    fn with_validation(validated: bool) -> Option<Self> {
+        let (device, queue) = device(&adapter(validated)?);
+        let importer = Importer::new(&device, &queue).expect("a device for imports");
+        Some(Self { device, queue, importer })
+    }
+
+    /// Copies a buffer or a texture to the host.
+    fn read(&self, size: u64, copy: impl FnOnce(&mut wgpu::CommandEncoder, &wgpu::Buffer)) -> Vec<u8> {
+        let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
+        let desc = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        let seen = self.device.create_buffer(&desc);
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        copy(&mut encoder, &seen);
+        self.queue.submit([encoder.finish()]);
+        seen.slice(..).map_async(wgpu::MapMode::Read, |mapped| mapped.expect("mapped"));
+        self.device.poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(TIMEOUT) }).expect("completes");
+        seen.slice(..).get_mapped_range().expect("mapped").to_vec()
+    }
+
+    fn read_buffer(&self, buffer: &ImportedBuffer) -> Vec<u8> {
+        self.read(SIZE, |encoder, seen| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, seen, 0, SIZE))
+    }
+
+    /// Reads a texture whose rows are a multiple of 256 bytes.
+    fn read_texture(&self, texture: &wgpu::Texture, row: u32) -> Vec<u8> {
+        let size = texture.size();
+        self.read(u64::from(row * size.height), |encoder, buffer| {
+            let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
+            let to = wgpu::TexelCopyBufferInfo { buffer, layout };
+            encoder.copy_texture_to_buffer(texture.as_image_copy(), to, size);
+        })
+    }
+
+    fn write_texture(&self, texture: &wgpu::Texture, row: u32, texels: &[u8]) {
+        let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
+        self.queue.write_texture(texture.as_image_copy(), texels, layout, texture.size());
+    }
+}
+
+impl Pair {
+    fn new() -> Option<Self> {
+        Wgpu::new().map(Self::beside)
+    }
+
+    fn beside(wgpu: Wgpu) -> Self {
+        let choice = DeviceChoice::Identity(identity(&wgpu.device).expect("Vulkan"));
+        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice)).expect("the same GPU");
+        Self { wgpu, producer }
+    }
+
+    fn buffer(&self) -> ExportableBuffer {
+        ExportableBuffer::new(self.producer.interop(), &BufferOptions::new(SIZE, buffer_usage())).expect("exportable")
+    }
+
+    /// `None` if the device does not export the image.
+    fn image(&self, spec: ImageSpec) -> Option<ExportableImage> {
+        match ExportableImage::new(self.producer.interop(), &ImageOptions::new(spec)) {
+            Ok(image) => Some(image),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+                println!("not exported: {error}");
+                None
+            }
+        }
+    }
+}
+
+fn buffer_usage() -> vk::BufferUsageFlags {
+    use vk::BufferUsageFlags as Flags;
+    Flags::TRANSFER_SRC | Flags::TRANSFER_DST | Flags::STORAGE_BUFFER
+}
+
+fn image_usage() -> vk::ImageUsageFlags {
+    use vk::ImageUsageFlags as Flags;
+    Flags::TRANSFER_SRC | Flags::TRANSFER_DST | Flags::SAMPLED
+}
+
+fn import_buffer(wgpu: &Wgpu, request: MemoryImport) -> Result<ImportedBuffer, ImportError<MemoryImport>> {
+    let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
+    wgpu.importer.import_buffer(request, &desc, &BufferImportOptions::new(SIZE, buffer_usage()))
+}
+
+/// Adds 1 to each word in a compute pass.
+fn add_one(wgpu: &Wgpu, buffer: &wgpu::Buffer) {
+    const SHADER: &str = "
+        @group(0) @binding(0) var<storage, read_write> words: array<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) item: vec3<u32>) { words[item.x] += 1u; }";
+    let source = wgpu::ShaderSource::Wgsl(SHADER.into());
+    let module = wgpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
+    let pipeline = wgpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: None,
+        module: &module,
+        entry_point: Some("main"),
+        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        cache: None,
+    });
+    let group = wgpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &pipeline.get_bind_group_layout(0),
+        entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }],
+    });
+    let mut encoder = wgpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    pass.set_pipeline(&pipeline);
+    pass.set_bind_group(0, &group, &[]);
+    pass.dispatch_workgroups(u32::try_from(SIZE).expect("small") / 4 / 64, 1, 1);
+    drop(pass);
+    wgpu.queue.submit([encoder.finish()]);
+}
+
+fn plus_one(bytes: &[u8]) -> Vec<u8> {
+    let word = |word: &[u8]| u32::from_ne_bytes(word.try_into().expect("4 bytes")).wrapping_add(1).to_ne_bytes();
+    bytes.chunks_exact(4).flat_map(word).collect()
+}
+
+/// The producer writes, a compute pass of wgpu changes the words, and the producer reads.
+#[test]
+fn a_buffer_of_another_device_arrives_both_ways() {
+    let Some(pair) = Wgpu::for_shaders().map(Pair::beside) else { return };
+    let Pair { wgpu, producer } = &pair;
+    let exported = pair.buffer();
+    let buffer = import_buffer(wgpu, exported.import_request().expect("a request")).expect("imported");
+    for seed in 0..3 {
+        let sent = pattern(seed, BYTES);
+        if seed > 0 {
+            producer.acquire(exported.buffer()).expect("acquired");
+        }
+        producer.upload(exported.buffer(), 0, &sent).expect("written");
+        producer.release(exported.buffer()).expect("released");
+
+        let access = buffer.begin_access(Fences::Completed).expect("begun");
+        assert!(wgpu.read_buffer(&buffer) == sent, "seed {seed}");
+        add_one(wgpu, buffer.wgpu());
+        let ended = access.end().expect("ended");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        ended.on_done(move || sender.send(seed).expect("received"));
+        ended.wait(TIMEOUT).expect("completes");
+        wgpu.device.poll(wgpu::PollType::wait_indefinitely()).expect("completes");
+        assert_eq!(receiver.try_recv(), Ok(seed));
+
+        producer.acquire(exported.buffer()).expect("acquired");
+        let mut seen = vec![0; BYTES];
+        producer.download(exported.buffer(), 0, &mut seen).expect("read");
+        producer.release(exported.buffer()).expect("released");
+        assert!(seen == plus_one(&sent), "seed {seed}: the answer");
+    }
+}
+
+fn spec(tiling: vk::ImageTiling) -> ImageSpec {
+    ImageSpec::new(vk::ImageViewType::TYPE_2D, [64, 37, 1], vk::Format::R8G8B8A8_UNORM, image_usage()).tiling(tiling)
+}
+
+fn import_texture(
+    wgpu: &Wgpu,
+    request: MemoryImport,
+    desc: &wgpu::TextureDescriptor<'_>,
+    spec: ImageSpec,
+) -> Result<ImportedTexture, ImportError<MemoryImport>> {
+    wgpu.importer.import_texture(request, desc, &ImageImportOptions::new(spec), ImportOptions::default())
+}
+
+#[test]
+fn a_texture_of_another_device_arrives_both_ways() {
+    let Some(pair) = Pair::new() else { return };
+    let Pair { wgpu, producer } = &pair;
+    let desc = texture_desc(Format::Rgba8Unorm, [64, 37], Usage::TEXTURE_BINDING);
+    let mut shared = 0;
+    for tiling in [vk::ImageTiling::LINEAR, vk::ImageTiling::OPTIMAL] {
+        let Some(exported) = pair.image(spec(tiling)) else { continue };
+        let request = exported.import_request().expect("a request");
+        let texture = import_texture(wgpu, request, &desc, spec(tiling)).expect("imported");
+        producer.initialize_image(exported.image()).expect("initialised");
+        for seed in 0..3 {
+            let [sent, returned] = [seed, !seed].map(|seed| pattern(seed, 64 * 37 * 4));
+            producer.upload_image(exported.image(), 0, 0, &sent).expect("written");
+            producer.release_image(exported.image()).expect("released");
+
+            let access = texture.begin_access(Fences::Completed).expect("begun");
+            assert!(wgpu.read_texture(texture.wgpu(), 256) == sent, "{tiling:?}, seed {seed}");
+            wgpu.write_texture(texture.wgpu(), 256, &returned);
+            access.end().expect("ended").wait(TIMEOUT).expect("completes");
+
+            producer.acquire_image(exported.image()).expect("acquired");
+            let mut seen = vec![0; sent.len()];
+            producer.download_image(exported.image(), 0, 0, &mut seen).expect("read");
+            assert!(seen == returned, "{tiling:?}, seed {seed}: the answer");
+        }
+        shared += 1;
+    }
+    assert!(shared > 0, "no tiling is shared");
+    assert_eq!(validation_messages(), 0);
+}
+
+/// Runs in the process that `a_buffer_of_another_process_arrives_both_ways` starts, with the memory as its standard input.
+#[test]
+#[ignore = "the second process of a test"]
+fn peer() {
+    let wgpu = Wgpu::for_shaders().expect("as in the first process");
+    let memory = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
+    let size =
+        std::env::args().rev().find_map(|argument| argument.strip_prefix("size=")?.parse().ok()).expect("a size");
+    // SAFETY: the first process exports memory of this size, and keeps it alive.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memory), size) };
+    let buffer = import_buffer(&wgpu, request).expect("imported");
+    let access = buffer.begin_access(Fences::Completed).expect("begun");
+    assert!(wgpu.read_buffer(&buffer) == pattern(7, BYTES));
+    add_one(&wgpu, buffer.wgpu());
+    access.end().expect("ended").wait(TIMEOUT).expect("completes");
+}
+
+#[test]
+fn a_buffer_of_another_process_arrives_both_ways() {
+    let Some(pair) = Pair::new() else { return };
+    let exported = pair.buffer();
+    let sent = pattern(7, BYTES);
+    pair.producer.upload(exported.buffer(), 0, &sent).expect("written");
+    pair.producer.release(exported.buffer()).expect("released");
+    let request = exported.import_request().expect("a request");
+    assert!(!request.is_dedicated());
+    let size = format!("size={}", request.size());
+    let memory: OwnedFd = request.handle().as_fd().expect("a descriptor").try_clone_to_owned().expect("duplicated");
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+    // The harness takes the last argument for another name of a test, which is none.
+    command.args(["--exact", "imports::peer", "--ignored", "--nocapture", &size]).stdin(memory);
+    let output = command.output().expect("started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    pair.producer.acquire(exported.buffer()).expect("acquired");
+    let mut seen = vec![0; BYTES];
+    pair.producer.download(exported.buffer(), 0, &mut seen).expect("read");
+    assert!(seen == plus_one(&sent), "the answer");
+}
+
+#[test]
+fn accesses_alternate_with_the_producers() {
+    let Some(pair) = Pair::new() else { return };
+    let exported = pair.buffer();
+    let buffer = import_buffer(&pair.wgpu, exported.import_request().expect("a request")).expect("imported");
+    let access = buffer.begin_access(Fences::Completed).expect("begun");
+    let error = buffer.begin_access(Fences::Completed).expect_err("begun already");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    // The drop ends it, as a return by `?` does.
+    drop(access);
+    let error = buffer.begin_access(Fences::Implicit).expect_err("no dma-buf");
+    assert!(error.to_string().contains("only pictures"), "{error}");
+    let null = std::fs::File::open("/dev/null").expect("open");
+    let error = buffer.begin_access(Fences::SyncFiles(&[null.as_fd()])).expect_err("no sync file");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("sync file: 0"), "{error}");
+    // A failed begin leaves the buffer to the producer.
+    let access = buffer.begin_access(Fences::SyncFiles(&[])).expect("begun");
+    let ended = access.end().expect("ended");
+    let error = ended.add_fence().expect_err("no dma-buf");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    match ended.sync_file() {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+    }
+    // The object is gone while wgpu owns it, and before.
+    let access = buffer.begin_access(Fences::Completed).expect("begun");
+    buffer.wgpu().destroy();
+    let error = access.end().expect_err("destroyed");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let error = buffer.begin_access(Fences::Completed).expect_err("not ended");
+    assert!(error.to_string().contains("import it again"), "{error}");
+    let again = import_buffer(&pair.wgpu, exported.import_request().expect("a request")).expect("imported");
+    again.wgpu().destroy();
+    let error = again.begin_access(Fences::Completed).expect_err("destroyed");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(std::error::Error::source(&error).is_some(), "{error:?}");
+    assert_eq!(validation_messages(), 0);
+}
+
+/// wgpu's queue waits for a fence that is signalled later, or the CPU does.
+#[test]
+fn an_access_waits_for_the_producers_fence() {
+    let Some(pair) = Pair::new() else { return };
+    let exported = pair.buffer();
+    let buffer = import_buffer(&pair.wgpu, exported.import_request().expect("a request")).expect("imported");
+    if pair.producer.interop().sync_file_features().expect("queried").importable {
+        println!("skipped: the device imports sync files, which a pipe is not");
+        return;
+    }
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        rustix::io::write(&writer, &[1]).expect("written");
+        writer
+    });
+    let begun = std::time::Instant::now();
+    let access = buffer.begin_access(Fences::SyncFiles(&[reader.as_fd()])).expect("begun");
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    access.end().expect("ended").wait(TIMEOUT).expect("completes");
+    drop(late.join().expect("written"));
+    // The descriptor is still the caller's.
+    assert!(rustix::fs::fstat(&reader).is_ok());
+}
+
+/// Fails unless the import fails with these words, and returns the request with its descriptor.
+fn rejected<T: std::fmt::Debug>(
+    imported: Result<T, ImportError<MemoryImport>>,
+    kind: ErrorKind,
+    words: &str,
+) -> MemoryImport {
+    let (error, request) = imported.expect_err(words).into_parts();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "`{words}`: {error}");
+    assert!(error.to_string().contains("Importer::import_") || error.to_string().contains("Imported"), "{error}");
+    assert!(rustix::fs::fstat(request.handle().as_fd().expect("a descriptor")).is_ok());
+    request
+}
+
+#[test]
+fn other_buffers_are_rejected_with_their_descriptors() {
+    use ErrorKind::InvalidArgument;
+    let Some(pair) = Pair::new() else { return };
+    let importer = &pair.wgpu.importer;
+    let exported = pair.buffer();
+    let options = BufferImportOptions::new(SIZE, buffer_usage());
+    let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
+    let mut request = exported.import_request().expect("a request");
+    let with = |usage| wgpu::BufferDescriptor { usage, ..desc.clone() };
+    for (desc, words) in [
+        (with(wgpu::BufferUsages::MAP_READ), "cannot map"),
+        (wgpu::BufferDescriptor { mapped_at_creation: true, ..desc.clone() }, "cannot map"),
+        (with(wgpu::BufferUsages::empty()), "no usage"),
+        (with(wgpu::BufferUsages::from_bits_retain(1 << 31)), "no such usage"),
+        (with(wgpu::BufferUsages::VERTEX), "lacks a usage"),
+        (wgpu::BufferDescriptor { size: 0, ..desc.clone() }, "at least 1 byte"),
+        (wgpu::BufferDescriptor { size: SIZE + 1, ..desc.clone() }, "smaller than wgpu's"),
+    ] {
+        request = rejected(importer.import_buffer(request, &desc, &options), InvalidArgument, words);
+    }
+    let large = pair.wgpu.device.limits().max_buffer_size + 4;
+    let desc_large = wgpu::BufferDescriptor { size: large, ..desc.clone() };
+    request = rejected(importer.import_buffer(request, &desc_large, &options), InvalidArgument, "max_buffer_size");
+    // The checks of gpu-interop-vulkan.
+    let more = BufferImportOptions::new(request.size() + 4, buffer_usage());
+    request =
+        rejected(importer.import_buffer(request, &desc, &more), InvalidArgument, "larger than the imported memory");
+    importer.import_buffer(request, &desc, &options).expect("imported");
+
+    let null = std::fs::File::open("/dev/null").expect("open");
+    // SAFETY: the import fails before the driver is called.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(OwnedFd::from(null)), SIZE) };
+    rejected(importer.import_buffer(request, &desc, &options), InvalidArgument, "descriptor");
+    assert_eq!(validation_messages(), 0);
+}
+
+#[test]
+fn other_textures_are_rejected_with_their_descriptors() {
+    use ErrorKind::{InvalidArgument, Unsupported};
+    let Some(pair) = Pair::new() else { return };
+    let tilings = [vk::ImageTiling::LINEAR, vk::ImageTiling::OPTIMAL];
+    let Some((spec, exported)) = tilings.into_iter().find_map(|it| Some((spec(it), pair.image(spec(it))?))) else {
+        return;
+    };
+    let desc = texture_desc(Format::Rgba8Unorm, [64, 37], Usage::TEXTURE_BINDING);
+    let mut request = exported.import_request().expect("a request");
+    let with = |usage| wgpu::TextureDescriptor { usage, ..desc.clone() };
+    let layers = wgpu::Extent3d { depth_or_array_layers: 2, ..desc.size };
+    for (desc, kind, words) in [
+        (texture_desc(Format::Rgba8Unorm, [64, 36], Usage::COPY_SRC), InvalidArgument, "differs from the image's"),
+        (texture_desc(Format::Bgra8Unorm, [64, 37], Usage::COPY_SRC), InvalidArgument, "differs from the image's"),
+        (wgpu::TextureDescriptor { mip_level_count: 2, ..desc.clone() }, InvalidArgument, "differs from the image's"),
+        (wgpu::TextureDescriptor { size: layers, ..desc.clone() }, InvalidArgument, "differs from the image's"),
+        (wgpu::TextureDescriptor { mip_level_count: 9, ..desc.clone() }, InvalidArgument, "mip levels"),
+        (wgpu::TextureDescriptor { sample_count: 4, ..desc.clone() }, Unsupported, "several samples"),
+        (with(Usage::empty()), InvalidArgument, "no usage"),
+        (with(Usage::STORAGE_BINDING), InvalidArgument, "without a usage"),
+        (with(Usage::RENDER_ATTACHMENT), InvalidArgument, "never_discarded"),
+        (with(Usage::TRANSIENT_ATTACHMENT), Unsupported, "transient"),
+        (texture_desc(Format::Depth32Float, [64, 37], Usage::COPY_SRC), Unsupported, "shared_formats"),
+        (
+            wgpu::TextureDescriptor { view_formats: &[Format::Rgba8UnormSrgb], ..desc.clone() },
+            InvalidArgument,
+            "without a flag",
+        ),
+    ] {
+        request = rejected(import_texture(&pair.wgpu, request, &desc, spec), kind, words);
+    }
+    import_texture(&pair.wgpu, request, &desc, spec).expect("imported");
+    assert_eq!(validation_messages(), 0);
+}
+
+fn picture(planes: usize, code: &str) -> DmaBufPicture {
+    let plane = || {
+        let file = rustix::fs::memfd_create("picture", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+        rustix::fs::ftruncate(&file, 64 * 37 * 4).expect("sized");
+        DmaBufPlane::new(file, 0, 256)
+    };
+    let planes = (0..planes).map(|_| plane()).collect();
+    DmaBufPicture::new(DrmFourcc::from_code(code), DrmModifier::LINEAR, [64, 37], planes)
+}
+
+/// Pictures that no device imports so, on any device; without the extensions for dma-bufs, no picture at all.
+#[test]
+fn other_pictures_are_rejected_with_their_descriptors() {
+    use ErrorKind::{InvalidArgument, Unsupported};
+    let Some(wgpu) = Wgpu::new() else { return };
+    let desc = texture_desc(Format::Bgra8Unorm, [64, 37], Usage::TEXTURE_BINDING);
+    let listed = wgpu.importer.picture_modifiers(DrmFourcc::from_code("AR24"), Usage::TEXTURE_BINDING);
+    let available = match &listed {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), Unsupported, "{error}");
+            assert!(error.to_string().contains("request_device"), "{error}");
+            false
+        }
+    };
+    // Without the extensions, a picture that is right otherwise is rejected for that.
+    let later = |kind, words| if available { (kind, words) } else { (Unsupported, "VK_EXT_image_drm_format_modifier") };
+    let plain = || (desc.clone(), ImportOptions::default());
+    let with = |desc| (desc, ImportOptions::default());
+    for (picture, (desc, options), (kind, words)) in [
+        (picture(2, "NV12"), plain(), (Unsupported, "into_planes")),
+        (picture(0, "AR24"), plain(), later(InvalidArgument, "planes")),
+        (picture(2, "AR24"), plain(), later(InvalidArgument, "planes")),
+        (picture(1, "XR30"), plain(), later(InvalidArgument, "other texels")),
+        (picture(1, "AB24"), plain(), later(InvalidArgument, "other texels")),
+        (
+            picture(1, "AR24"),
+            with(wgpu::TextureDescriptor { mip_level_count: 2, ..desc.clone() }),
+            (InvalidArgument, "is not the picture"),
+        ),
+        (
+            picture(1, "AR24"),
+            with(wgpu::TextureDescriptor { size: wgpu::Extent3d { width: 65, ..desc.size }, ..desc.clone() }),
+            (InvalidArgument, "is not the picture"),
+        ),
+        (
+            picture(1, "AR24"),
+            with(wgpu::TextureDescriptor { usage: Usage::RENDER_ATTACHMENT, ..desc.clone() }),
+            (InvalidArgument, "never_discarded"),
+        ),
+        (
+            picture(1, "AR24"),
+            with(wgpu::TextureDescriptor { view_formats: &[Format::Bgra8UnormSrgb], ..desc.clone() }),
+            (Unsupported, "encoding that you need"),
+        ),
+    ] {
+        let files: Vec<_> = picture.planes.iter().map(|plane| plane.fd.as_raw_fd()).collect();
+        // SAFETY: the import fails, or the memory is as described.
+        let imported = unsafe { wgpu.importer.import_picture(picture, &desc, options) };
+        let (error, picture) = imported.expect_err(words).into_parts();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "`{words}`: {error}");
+        assert!(picture.planes.iter().all(|plane| rustix::fs::fstat(&plane.fd).is_ok()), "{words}");
+        assert!(picture.planes.iter().map(|plane| plane.fd.as_raw_fd()).eq(files), "{words}");
+    }
+    assert_eq!(validation_messages(), 0);
+}
+
+#[test]
+fn the_queue_of_another_device_is_rejected() {
+    let (Some(one), Some(other)) = (Wgpu::new(), Wgpu::new()) else { return };
+    let error = Importer::new(&one.device, &other.queue).expect_err("another device's queue");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    // The devices of an `Interop`, too.
+    let Some(context) = Context::validated() else { return };
+    Importer::new(context.device(), context.queue()).expect("the same device");
+}
