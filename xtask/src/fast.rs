@@ -133,7 +133,9 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
 }
 
 fn examples(session: &Session) -> Outcome {
-    for example in ["fill", "ping_pong", "frames_in_flight", "own_device", "ash_renderer", "wgpu_compute"] {
+    for example in
+        ["fill", "ping_pong", "frames_in_flight", "own_device", "ash_renderer", "wgpu_compute", "wgpu_picture"]
+    {
         run("env").arg(session.debug("examples").join(example)).check()?;
     }
     // Each compares its last frame with a picture.

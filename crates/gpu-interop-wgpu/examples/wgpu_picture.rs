@@ -24,7 +24,8 @@ mod linux {
     use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
     use gpu_interop_wgpu::gpu_interop::vulkan::{
         BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ImportedPicture,
-        ImportedSemaphore, PictureOptions, SemaphoreOp, SyncFileSemaphore,
+        ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedImage, PictureOptions, SemaphoreOp, Submission,
+        SyncFileSemaphore,
     };
     use gpu_interop_wgpu::gpu_interop::{ErrorKind, ImportError, MemoryHandleKind};
     use gpu_interop_wgpu::import::{Fences, ImportOptions, Importer, picture_format};
@@ -134,8 +135,8 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             })
         }
 
-        /// Reads or writes a texture with RGBA of 8 bits in a compute pass, and returns the words of its buffer.
-        fn pass(&self, shader: &str, texture: &wgpu::Texture, words: &[u8]) -> Result<Vec<u8>> {
+        /// A compute pass that reads or writes a texture with RGBA of 8 bits, and the buffer with its words.
+        fn pass(&self, encoder: &mut wgpu::CommandEncoder, shader: &str, texture: &wgpu::Texture) -> wgpu::Buffer {
             let source = wgpu::ShaderSource::Wgsl(shader.into());
             let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
             let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
@@ -149,25 +150,55 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             let size = u64::from(SIDE * SIDE * 4);
             let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
             let desc = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-            let buffer = self.device.create_buffer(&desc);
-            self.queue.write_buffer(&buffer, 0, words);
+            let words = self.device.create_buffer(&desc);
             let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
             let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: None,
                 layout: &pipeline.get_bind_group_layout(0),
                 entries: &[
                     wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::TextureView(&view) },
-                    wgpu::BindGroupEntry { binding: 1, resource: buffer.as_entire_binding() },
+                    wgpu::BindGroupEntry { binding: 1, resource: words.as_entire_binding() },
                 ],
             });
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(&pipeline);
+            pass.set_bind_group(0, &group, &[]);
+            pass.dispatch_workgroups(SIDE / 64, SIDE, 1);
+            words
+        }
+
+        /// Reads a texture in a compute pass.
+        fn loaded(&self, texture: &wgpu::Texture) -> Result<Vec<u8>> {
+            let size = u64::from(SIDE * SIDE * 4);
             self.read(size, |encoder, seen| {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                pass.set_pipeline(&pipeline);
-                pass.set_bind_group(0, &group, &[]);
-                pass.dispatch_workgroups(SIDE / 64, SIDE, 1);
-                drop(pass);
-                encoder.copy_buffer_to_buffer(&buffer, 0, seen, 0, size);
+                let words = self.pass(encoder, LOAD, texture);
+                encoder.copy_buffer_to_buffer(&words, 0, seen, 0, size);
             })
+        }
+
+        /// Submits a compute pass that writes a texture.
+        fn store(&self, texture: &wgpu::Texture, texels: &[u8]) {
+            let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let words = self.pass(&mut encoder, STORE, texture);
+            self.queue.write_buffer(&words, 0, texels);
+            self.queue.submit([encoder.finish()]);
+        }
+
+        /// Submits the producer's work, which writes the picture. Returns its fence, and what keeps the work alive.
+        fn produce(&self, image: &OwnedImage, texels: &[u8]) -> Result<(Option<OwnedFd>, Submission)> {
+            let interop = self.producer.interop();
+            let usage = vk::BufferUsageFlags::TRANSFER_SRC;
+            let staging = OwnedBuffer::new(interop, texels.len() as u64, usage, MemoryPlacement::HostVisible)?;
+            staging.write(0, texels)?;
+            let done = SyncFileSemaphore::new(interop)?;
+            let signal = SemaphoreOp { semaphore: done.semaphore(), value: 0 };
+            let submitted = self.producer.submit(&[], &[signal], |commands| {
+                commands.acquire_image(image)?;
+                commands.copy_to_image(&staging, 0, image, 0, 0)?;
+                commands.release_image(image)
+            })?;
+            // SAFETY: the submission waits for nothing.
+            Ok((unsafe { done.export() }?, submitted))
         }
 
         /// The producer writes a picture, wgpu reads and writes it, and the producer reads it. `given` is what a producer passes.
@@ -196,28 +227,22 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             let texture = texture.map_err(ImportError::into_parts).map_err(|(error, _)| error)?;
             for seed in 0..2 {
                 let [sent, answer] = [seed, seed + 100].map(|seed| texels(seed, height * row));
-                self.producer.acquire_image(image)?;
-                self.producer.upload_image(image, 0, 0, &sent)?;
-                let done = SyncFileSemaphore::new(self.producer.interop())?;
-                let signal = SemaphoreOp { semaphore: done.semaphore(), value: 0 };
-                let released = self.producer.submit(&[], &[signal], |commands| commands.release_image(image))?;
-                // SAFETY: the submission waits for nothing.
-                let fence = unsafe { done.export() }?;
+                let (fence, submitted) = self.produce(image, &sent)?;
 
                 let files: Vec<_> = fence.iter().map(AsFd::as_fd).collect();
-                // The release is visible to implicit fences as well; the second round has nothing else to wait for.
                 let access = match seed {
                     0 => texture.begin_access(Fences::SyncFiles(&files))?,
                     _ => {
-                        released.wait(TIMEOUT)?;
+                        submitted.wait(TIMEOUT)?;
+                        // Vulkan adds no implicit fences.
                         texture.begin_access(Fences::Implicit)?
                     }
                 };
                 assert!(self.copied(texture.wgpu(), row)? == sent, "{what}: copied");
                 let written = desc.usage.contains(TextureUsages::STORAGE_BINDING);
                 if written {
-                    assert!(self.pass(LOAD, texture.wgpu(), &[])? == sent, "{what}: loaded");
-                    self.pass(STORE, texture.wgpu(), &answer)?;
+                    assert!(self.loaded(texture.wgpu())? == sent, "{what}: loaded");
+                    self.store(texture.wgpu(), &answer);
                 }
                 let answered = ImportedSemaphore::from_sync_file(self.producer.interop(), access.end()?.sync_file()?);
                 let answered = answered.map_err(ImportError::into_parts).map_err(|(error, _)| error)?;
