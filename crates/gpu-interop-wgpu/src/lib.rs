@@ -129,6 +129,10 @@
 //! [`TextureOptions`] choose otherwise. Both start with zeroes, belong to wgpu, and may be dropped at any time, before
 //! or after clones of the wgpu handle, with work pending.
 //!
+//! # Imports
+//! The module [`import`] makes textures and buffers of wgpu on memory that others made: pictures in dma-bufs of compositors,
+//! cameras and decoders, and memory of another process, another device or CUDA. It needs no compute device.
+//!
 //! # Hand-over
 //! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the
 //! drop of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores, as

@@ -292,3 +292,44 @@ impl EndedAccess {
         }
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use gpu_interop::vulkan::ash::vk::BufferUsageFlags as Flags;
+    use gpu_interop::vulkan::{
+        BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions,
+    };
+
+    use super::*;
+    use crate::import::Importer;
+    use crate::native::RECORDED;
+
+    /// Each way to end an access releases the object once.
+    #[test]
+    fn an_access_acquires_and_releases() {
+        let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
+        desc.backends = wgpu::Backends::VULKAN;
+        desc.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(desc);
+        let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
+        let Ok(adapter) = adapter.inspect_err(|error| println!("skipped: {error}")) else { return };
+        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default()).expect("a device");
+        let choice = DeviceChoice::Identity(crate::identity(&device).expect("Vulkan"));
+        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice)).expect("the same GPU");
+        let usage = Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
+        let exported = ExportableBuffer::new(producer.interop(), &BufferOptions::new(64, usage)).expect("exportable");
+        let importer = Importer::new(&device, &queue).expect("Vulkan");
+        let usage_of_wgpu = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let desc = wgpu::BufferDescriptor { label: None, size: 64, usage: usage_of_wgpu, mapped_at_creation: false };
+        let request = exported.import_request().expect("a request");
+        let buffer = importer.import_buffer(request, &desc, &BufferImportOptions::new(64, usage)).expect("imported");
+        assert_eq!(RECORDED.take(), [], "the producer owns the memory");
+        drop(buffer.begin_access(Fences::Completed).expect("begun"));
+        assert_eq!(RECORDED.take(), [Transfer::Acquire, Transfer::Release]);
+        let access = buffer.begin_access(Fences::Completed).expect("begun");
+        // The access keeps the buffer alive.
+        drop(buffer);
+        access.end().expect("ended").wait(Duration::from_secs(20)).expect("completes");
+        assert_eq!(RECORDED.take(), [Transfer::Acquire, Transfer::Release]);
+    }
+}

@@ -1,11 +1,9 @@
-//! Memory of another Vulkan device and of another process in wgpu, both ways, every byte verified; and imports and accesses
-//! that must fail without a lost descriptor.
+//! Memory of another Vulkan device and of another process in wgpu, both ways, every byte verified.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use crate::common::{Context, adapter, buffer_desc, device, pattern, texture_desc, validation_messages};
-use gpu_interop_wgpu::gpu_interop::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
 use gpu_interop_wgpu::gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableImage, HeadlessContext,
@@ -18,26 +16,26 @@ use wgpu::TextureFormat as Format;
 use wgpu::TextureUsages as Usage;
 
 const BYTES: usize = 16_384;
-const SIZE: u64 = BYTES as u64;
+pub(crate) const SIZE: u64 = BYTES as u64;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A wgpu device and another device of the same GPU.
-struct Pair {
-    wgpu: Wgpu,
+pub(crate) struct Pair {
+    pub(crate) wgpu: Wgpu,
     producer: HeadlessContext,
 }
 
 /// A wgpu device without compute.
-struct Wgpu {
-    device: wgpu::Device,
+pub(crate) struct Wgpu {
+    pub(crate) device: wgpu::Device,
     queue: wgpu::Queue,
-    importer: Importer,
+    pub(crate) importer: Importer,
 }
 
 impl Wgpu {
     /// `None`, with the reason on the standard output, if this machine has no Vulkan. Any version of the layer is sound
     /// here: no bridge is used.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Self::with_validation(true)
     }
 
@@ -86,7 +84,7 @@ impl Wgpu {
 }
 
 impl Pair {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Wgpu::new().map(Self::beside)
     }
 
@@ -96,12 +94,12 @@ impl Pair {
         Self { wgpu, producer }
     }
 
-    fn buffer(&self) -> ExportableBuffer {
+    pub(crate) fn buffer(&self) -> ExportableBuffer {
         ExportableBuffer::new(self.producer.interop(), &BufferOptions::new(SIZE, buffer_usage())).expect("exportable")
     }
 
     /// `None` if the device does not export the image.
-    fn image(&self, spec: ImageSpec) -> Option<ExportableImage> {
+    pub(crate) fn image(&self, spec: ImageSpec) -> Option<ExportableImage> {
         match ExportableImage::new(self.producer.interop(), &ImageOptions::new(spec)) {
             Ok(image) => Some(image),
             Err(error) => {
@@ -113,7 +111,7 @@ impl Pair {
     }
 }
 
-fn buffer_usage() -> vk::BufferUsageFlags {
+pub(crate) fn buffer_usage() -> vk::BufferUsageFlags {
     use vk::BufferUsageFlags as Flags;
     Flags::TRANSFER_SRC | Flags::TRANSFER_DST | Flags::STORAGE_BUFFER
 }
@@ -195,11 +193,11 @@ fn a_buffer_of_another_device_arrives_both_ways() {
     }
 }
 
-fn spec(tiling: vk::ImageTiling) -> ImageSpec {
+pub(crate) fn spec(tiling: vk::ImageTiling) -> ImageSpec {
     ImageSpec::new(vk::ImageViewType::TYPE_2D, [64, 37, 1], vk::Format::R8G8B8A8_UNORM, image_usage()).tiling(tiling)
 }
 
-fn import_texture(
+pub(crate) fn import_texture(
     wgpu: &Wgpu,
     request: MemoryImport,
     desc: &wgpu::TextureDescriptor<'_>,
@@ -343,161 +341,6 @@ fn an_access_waits_for_the_producers_fence() {
     drop(late.join().expect("written"));
     // The descriptor is still the caller's.
     assert!(rustix::fs::fstat(&reader).is_ok());
-}
-
-/// Fails unless the import fails with these words, and returns the request with its descriptor.
-fn rejected<T: std::fmt::Debug>(
-    imported: Result<T, ImportError<MemoryImport>>,
-    kind: ErrorKind,
-    words: &str,
-) -> MemoryImport {
-    let (error, request) = imported.expect_err(words).into_parts();
-    assert_eq!(error.kind(), kind, "{error}");
-    assert!(error.to_string().contains(words), "`{words}`: {error}");
-    assert!(error.to_string().contains("Importer::import_") || error.to_string().contains("Imported"), "{error}");
-    assert!(rustix::fs::fstat(request.handle().as_fd().expect("a descriptor")).is_ok());
-    request
-}
-
-#[test]
-fn other_buffers_are_rejected_with_their_descriptors() {
-    use ErrorKind::InvalidArgument;
-    let Some(pair) = Pair::new() else { return };
-    let importer = &pair.wgpu.importer;
-    let exported = pair.buffer();
-    let options = BufferImportOptions::new(SIZE, buffer_usage());
-    let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
-    let mut request = exported.import_request().expect("a request");
-    let with = |usage| wgpu::BufferDescriptor { usage, ..desc.clone() };
-    for (desc, words) in [
-        (with(wgpu::BufferUsages::MAP_READ), "cannot map"),
-        (wgpu::BufferDescriptor { mapped_at_creation: true, ..desc.clone() }, "cannot map"),
-        (with(wgpu::BufferUsages::empty()), "no usage"),
-        (with(wgpu::BufferUsages::from_bits_retain(1 << 31)), "no such usage"),
-        (with(wgpu::BufferUsages::VERTEX), "lacks a usage"),
-        (wgpu::BufferDescriptor { size: 0, ..desc.clone() }, "at least 1 byte"),
-        (wgpu::BufferDescriptor { size: SIZE + 1, ..desc.clone() }, "smaller than wgpu's"),
-    ] {
-        request = rejected(importer.import_buffer(request, &desc, &options), InvalidArgument, words);
-    }
-    let large = pair.wgpu.device.limits().max_buffer_size + 4;
-    let desc_large = wgpu::BufferDescriptor { size: large, ..desc.clone() };
-    request = rejected(importer.import_buffer(request, &desc_large, &options), InvalidArgument, "max_buffer_size");
-    // The checks of gpu-interop-vulkan.
-    let more = BufferImportOptions::new(request.size() + 4, buffer_usage());
-    request =
-        rejected(importer.import_buffer(request, &desc, &more), InvalidArgument, "larger than the imported memory");
-    importer.import_buffer(request, &desc, &options).expect("imported");
-
-    let null = std::fs::File::open("/dev/null").expect("open");
-    // SAFETY: the import fails before the driver is called.
-    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(OwnedFd::from(null)), SIZE) };
-    rejected(importer.import_buffer(request, &desc, &options), InvalidArgument, "descriptor");
-    assert_eq!(validation_messages(), 0);
-}
-
-#[test]
-fn other_textures_are_rejected_with_their_descriptors() {
-    use ErrorKind::{InvalidArgument, Unsupported};
-    let Some(pair) = Pair::new() else { return };
-    let tilings = [vk::ImageTiling::LINEAR, vk::ImageTiling::OPTIMAL];
-    let Some((spec, exported)) = tilings.into_iter().find_map(|it| Some((spec(it), pair.image(spec(it))?))) else {
-        return;
-    };
-    let desc = texture_desc(Format::Rgba8Unorm, [64, 37], Usage::TEXTURE_BINDING);
-    let mut request = exported.import_request().expect("a request");
-    let with = |usage| wgpu::TextureDescriptor { usage, ..desc.clone() };
-    let layers = wgpu::Extent3d { depth_or_array_layers: 2, ..desc.size };
-    for (desc, kind, words) in [
-        (texture_desc(Format::Rgba8Unorm, [64, 36], Usage::COPY_SRC), InvalidArgument, "differs from the image's"),
-        (texture_desc(Format::Bgra8Unorm, [64, 37], Usage::COPY_SRC), InvalidArgument, "differs from the image's"),
-        (wgpu::TextureDescriptor { mip_level_count: 2, ..desc.clone() }, InvalidArgument, "differs from the image's"),
-        (wgpu::TextureDescriptor { size: layers, ..desc.clone() }, InvalidArgument, "differs from the image's"),
-        (wgpu::TextureDescriptor { mip_level_count: 9, ..desc.clone() }, InvalidArgument, "mip levels"),
-        (wgpu::TextureDescriptor { sample_count: 4, ..desc.clone() }, Unsupported, "several samples"),
-        (with(Usage::empty()), InvalidArgument, "no usage"),
-        (with(Usage::STORAGE_BINDING), InvalidArgument, "without a usage"),
-        (with(Usage::RENDER_ATTACHMENT), InvalidArgument, "never_discarded"),
-        (with(Usage::TRANSIENT_ATTACHMENT), Unsupported, "transient"),
-        (texture_desc(Format::Depth32Float, [64, 37], Usage::COPY_SRC), Unsupported, "shared_formats"),
-        (
-            wgpu::TextureDescriptor { view_formats: &[Format::Rgba8UnormSrgb], ..desc.clone() },
-            InvalidArgument,
-            "without a flag",
-        ),
-    ] {
-        request = rejected(import_texture(&pair.wgpu, request, &desc, spec), kind, words);
-    }
-    import_texture(&pair.wgpu, request, &desc, spec).expect("imported");
-    assert_eq!(validation_messages(), 0);
-}
-
-fn picture(planes: usize, code: &str) -> DmaBufPicture {
-    let plane = || {
-        let file = rustix::fs::memfd_create("picture", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
-        rustix::fs::ftruncate(&file, 64 * 37 * 4).expect("sized");
-        DmaBufPlane::new(file, 0, 256)
-    };
-    let planes = (0..planes).map(|_| plane()).collect();
-    DmaBufPicture::new(DrmFourcc::from_code(code), DrmModifier::LINEAR, [64, 37], planes)
-}
-
-/// Pictures that no device imports so, on any device; without the extensions for dma-bufs, no picture at all.
-#[test]
-fn other_pictures_are_rejected_with_their_descriptors() {
-    use ErrorKind::{InvalidArgument, Unsupported};
-    let Some(wgpu) = Wgpu::new() else { return };
-    let desc = texture_desc(Format::Bgra8Unorm, [64, 37], Usage::TEXTURE_BINDING);
-    let listed = wgpu.importer.picture_modifiers(DrmFourcc::from_code("AR24"), Usage::TEXTURE_BINDING);
-    let available = match &listed {
-        Ok(_) => true,
-        Err(error) => {
-            assert_eq!(error.kind(), Unsupported, "{error}");
-            assert!(error.to_string().contains("request_device"), "{error}");
-            false
-        }
-    };
-    // Without the extensions, a picture that is right otherwise is rejected for that.
-    let later = |kind, words| if available { (kind, words) } else { (Unsupported, "VK_EXT_image_drm_format_modifier") };
-    let plain = || (desc.clone(), ImportOptions::default());
-    let with = |desc| (desc, ImportOptions::default());
-    for (picture, (desc, options), (kind, words)) in [
-        (picture(2, "NV12"), plain(), (Unsupported, "into_planes")),
-        (picture(0, "AR24"), plain(), later(InvalidArgument, "planes")),
-        (picture(2, "AR24"), plain(), later(InvalidArgument, "planes")),
-        (picture(1, "XR30"), plain(), later(InvalidArgument, "other texels")),
-        (picture(1, "AB24"), plain(), later(InvalidArgument, "other texels")),
-        (
-            picture(1, "AR24"),
-            with(wgpu::TextureDescriptor { mip_level_count: 2, ..desc.clone() }),
-            (InvalidArgument, "is not the picture"),
-        ),
-        (
-            picture(1, "AR24"),
-            with(wgpu::TextureDescriptor { size: wgpu::Extent3d { width: 65, ..desc.size }, ..desc.clone() }),
-            (InvalidArgument, "is not the picture"),
-        ),
-        (
-            picture(1, "AR24"),
-            with(wgpu::TextureDescriptor { usage: Usage::RENDER_ATTACHMENT, ..desc.clone() }),
-            (InvalidArgument, "never_discarded"),
-        ),
-        (
-            picture(1, "AR24"),
-            with(wgpu::TextureDescriptor { view_formats: &[Format::Bgra8UnormSrgb], ..desc.clone() }),
-            (Unsupported, "encoding that you need"),
-        ),
-    ] {
-        let files: Vec<_> = picture.planes.iter().map(|plane| plane.fd.as_raw_fd()).collect();
-        // SAFETY: the import fails, or the memory is as described.
-        let imported = unsafe { wgpu.importer.import_picture(picture, &desc, options) };
-        let (error, picture) = imported.expect_err(words).into_parts();
-        assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.to_string().contains(words), "`{words}`: {error}");
-        assert!(picture.planes.iter().all(|plane| rustix::fs::fstat(&plane.fd).is_ok()), "{words}");
-        assert!(picture.planes.iter().map(|plane| plane.fd.as_raw_fd()).eq(files), "{words}");
-    }
-    assert_eq!(validation_messages(), 0);
 }
 
 #[test]

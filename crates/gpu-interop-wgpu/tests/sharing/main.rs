@@ -12,6 +12,8 @@ mod hand_over;
 #[cfg(unix)]
 mod imports;
 mod lifetimes;
+#[cfg(unix)]
+mod rejected_imports;
 #[cfg(windows)]
 mod simulated_d3d12;
 mod textures;
