@@ -1,6 +1,6 @@
 //! Pictures in dma-bufs that another Vulkan device and wgpu change in turn. Nothing is drawn.
 //!
-//! The other device plays the compositor or decoder: it writes each picture, and passes its dma-buf and a fence. wgpu copies
+//! The other device is the producer, in the place of a compositor or decoder. It writes each picture, and passes its dma-buf and a fence. wgpu copies
 //! the texels out. Of RGBA with 8 bits, a compute pass reads them, too, and another one writes others. The producer then reads
 //! the picture. Every byte is compared, for each DRM modifier without compression. A device that imports no dma-bufs prints
 //! the reason.

@@ -130,8 +130,8 @@
 //! or after clones of the wgpu handle, with work pending.
 //!
 //! # Imports
-//! The module [`import`] makes textures and buffers of wgpu on memory that others made: pictures in dma-bufs of compositors,
-//! cameras and decoders, and memory of another process, another device or CUDA. It needs no compute device.
+//! The module [`import`] makes textures and buffers of wgpu from imported memory: pictures in dma-bufs of compositors, cameras
+//! and decoders, and memory exported by another process, another device or CUDA. It needs no compute device.
 //!
 //! # Hand-over
 //! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the

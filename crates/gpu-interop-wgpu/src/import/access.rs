@@ -10,7 +10,7 @@ use crate::interop::Graphics;
 use crate::native::objects::{Resource, Transfer};
 use crate::object::{self, Handle};
 
-/// What the producer's work is known by: what [`ImportedTexture::begin_access`] waits for.
+/// Fences of the producer's work: [`ImportedTexture::begin_access`] waits for them.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Fences<'a> {
@@ -24,9 +24,9 @@ pub enum Fences<'a> {
     /// them.
     #[cfg(unix)]
     SyncFiles(&'a [std::os::fd::BorrowedFd<'a>]),
-    /// None: the producer's work has completed, for example because the application waited for its fence.
+    /// No fence: the producer's work has completed, for example because the application waited for it.
     Completed,
-    /// No value has this variant: on Windows, no other one has the lifetime.
+    /// Has no values. On Windows, no other variant uses the lifetime.
     #[cfg(not(unix))]
     #[doc(hidden)]
     Lifetime(std::marker::PhantomData<&'a ()>, std::convert::Infallible),
@@ -40,52 +40,31 @@ pub(super) struct Imported {
     resource: Resource,
     /// wgpu owns the object.
     in_access: AtomicBool,
-    /// wgpu may write the object, by its usage.
-    #[cfg(unix)]
-    pub(super) writes: bool,
     /// The dma-bufs, of a picture.
     #[cfg(unix)]
     pub(super) picture: Option<gpu_interop::vulkan::ImportedPicture>,
 }
 
 impl Imported {
-    pub(super) fn texture(
-        graphics: &Arc<Graphics>,
-        texture: wgpu::Texture,
-        image: &gpu_interop::vulkan::OwnedImage,
-        #[cfg(unix)] picture: Option<gpu_interop::vulkan::ImportedPicture>,
-    ) -> ImportedTexture {
-        #[cfg(unix)]
-        let writes = !(wgpu::TextureUsages::COPY_SRC | wgpu::TextureUsages::TEXTURE_BINDING).contains(texture.usage());
-        let imported = Self {
+    pub(super) fn new(graphics: &Arc<Graphics>, handle: Handle, resource: Resource) -> Self {
+        Self {
             graphics: graphics.clone(),
-            handle: Handle::Texture(texture.clone()),
-            resource: Resource::VulkanImage(image.clone()),
+            handle,
+            resource,
             in_access: AtomicBool::new(false),
-            #[cfg(unix)]
-            writes,
-            #[cfg(unix)]
-            picture,
-        };
-        ImportedTexture { texture, imported: Arc::new(imported) }
-    }
-
-    pub(super) fn buffer(
-        graphics: &Arc<Graphics>,
-        buffer: wgpu::Buffer,
-        raw: &gpu_interop::vulkan::OwnedBuffer,
-    ) -> ImportedBuffer {
-        let imported = Self {
-            graphics: graphics.clone(),
-            handle: Handle::Buffer(buffer.clone()),
-            resource: Resource::VulkanBuffer(raw.clone()),
-            in_access: AtomicBool::new(false),
-            #[cfg(unix)]
-            writes: true,
             #[cfg(unix)]
             picture: None,
-        };
-        ImportedBuffer { buffer, imported: Arc::new(imported) }
+        }
+    }
+
+    /// wgpu may write the object, by its usage.
+    #[cfg(unix)]
+    pub(super) fn writes(&self) -> bool {
+        let reads = wgpu::TextureUsages::COPY_SRC | wgpu::TextureUsages::TEXTURE_BINDING;
+        match &self.handle {
+            Handle::Texture(texture) => !reads.contains(texture.usage()),
+            Handle::Buffer(_) => true,
+        }
     }
 
     fn begin(self: &Arc<Self>, operation: &'static str, fences: Fences<'_>) -> Result<Access> {
@@ -135,7 +114,7 @@ impl Imported {
     }
 }
 
-/// A `wgpu::Texture` on memory that another API made. Created by an [`Importer`](super::Importer). The producer owns it, except
+/// A `wgpu::Texture` on imported memory. Created by an [`Importer`](super::Importer). The producer owns it, except
 /// during an [`Access`].
 ///
 /// May be dropped at any time, before or after clones of the `wgpu::Texture`, with work pending. An access keeps it alive.
@@ -146,6 +125,10 @@ pub struct ImportedTexture {
 }
 
 impl ImportedTexture {
+    pub(super) fn new(texture: wgpu::Texture, imported: Imported) -> Self {
+        Self { texture, imported: Arc::new(imported) }
+    }
+
     /// The texture for wgpu. Submit commands that use it during an [`Access`] only.
     #[must_use]
     pub fn wgpu(&self) -> &wgpu::Texture {
@@ -176,7 +159,7 @@ impl ImportedTexture {
     }
 }
 
-/// A `wgpu::Buffer` on memory that another API made. Created by [`Importer::import_buffer`](super::Importer::import_buffer). As an
+/// A `wgpu::Buffer` on imported memory. Created by [`Importer::import_buffer`](super::Importer::import_buffer). As an
 /// [`ImportedTexture`] otherwise. wgpu cannot map it.
 #[derive(Debug)]
 pub struct ImportedBuffer {
@@ -185,6 +168,10 @@ pub struct ImportedBuffer {
 }
 
 impl ImportedBuffer {
+    pub(super) fn new(buffer: wgpu::Buffer, imported: Imported) -> Self {
+        Self { buffer, imported: Arc::new(imported) }
+    }
+
     /// The buffer for wgpu. Submit commands that use it during an [`Access`] only.
     #[must_use]
     pub fn wgpu(&self) -> &wgpu::Buffer {

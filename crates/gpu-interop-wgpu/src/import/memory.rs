@@ -6,6 +6,8 @@ use gpu_interop::{ImportError, MemoryImport, Result};
 use super::access::Imported;
 use super::{ImportOptions, ImportedBuffer, ImportedTexture, Importer};
 use crate::check;
+use crate::native::objects::Resource;
+use crate::object::Handle;
 
 impl Importer {
     /// Imports memory as a texture. Calls `vkAllocateMemory` with `VkImportMemoryFdInfoKHR` or
@@ -57,13 +59,8 @@ impl Importer {
         };
         let (texture, imported) =
             graphics.reported_later(|| native.import_texture(OPERATION, &graphics.device, request, desc, image))?;
-        Ok(Imported::texture(
-            graphics,
-            texture,
-            imported.image(),
-            #[cfg(unix)]
-            None,
-        ))
+        let (handle, resource) = (Handle::Texture(texture.clone()), Resource::VulkanImage(imported.image().clone()));
+        Ok(ImportedTexture::new(texture, Imported::new(graphics, handle, resource)))
     }
 
     /// Imports memory as a buffer. Calls `vkAllocateMemory` with `VkImportMemoryFdInfoKHR` or
@@ -105,6 +102,7 @@ impl Importer {
         };
         let (buffer, imported) =
             graphics.reported_later(|| native.import_buffer(OPERATION, &graphics.device, request, desc, buffer))?;
-        Ok(Imported::buffer(graphics, buffer, imported.buffer()))
+        let (handle, resource) = (Handle::Buffer(buffer.clone()), Resource::VulkanBuffer(imported.buffer().clone()));
+        Ok(ImportedBuffer::new(buffer, Imported::new(graphics, handle, resource)))
     }
 }

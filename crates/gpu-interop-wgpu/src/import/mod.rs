@@ -1,7 +1,8 @@
-//! Memory that others made, as buffers and textures of wgpu: pictures of compositors, cameras and decoders, and memory of
-//! another process, another device or CUDA.
+//! Imported memory as textures and buffers of wgpu: pictures in dma-bufs of compositors, cameras and decoders, and memory
+//! exported by another process, another device or CUDA.
 //!
-//! ```no_run
+#![cfg_attr(unix, doc = "```no_run")]
+#![cfg_attr(not(unix), doc = "```ignore")]
 //! use gpu_interop_wgpu::gpu_interop::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 //! use gpu_interop_wgpu::import::{Fences, ImportOptions, Importer, picture_format};
 //!
@@ -55,14 +56,14 @@
 //! * Between the two, submit any wgpu commands that use the object. Before and after, submit none: the contents are then
 //!   undefined, without an error. Recording is fine at any time.
 //! * [`EndedAccess`] says when wgpu's queue is done with the memory. Do not give the buffer back to its producer before, unless
-//!   the producer waits for [`EndedAccess::sync_file`] or the implicit fence of [`EndedAccess::add_fence`].
+//!   the producer waits for `EndedAccess::sync_file` or the implicit fence of `EndedAccess::add_fence`.
 //! * The producer leaves an image in the layout `GENERAL`, as APIs without layouts do, and finds it so.
 //!
 //! # Planes
-//! A multi-planar picture is imported plane by plane: [`DmaBufPicture::into_planes`](crate::gpu_interop::format::DmaBufPicture)
-//! makes a picture of each, `R8Unorm` and `Rg8Unorm` for NV12, `R16Unorm` and `Rg16Unorm` (with
-//! `Features::TEXTURE_FORMAT_16BIT_NORM`) for P010, and a shader converts the colours. wgpu's own formats `NV12` and `P010` are
-//! not imported: wgpu 30 samples them by views of the planes, too, and drivers list fewer modifiers for them.
+//! Import a multi-planar picture plane by plane. `DmaBufPicture::into_planes` makes a picture of each plane: `R8Unorm` and
+//! `Rg8Unorm` for NV12, `R16Unorm` and `Rg16Unorm` (with `Features::TEXTURE_FORMAT_16BIT_NORM`) for P010. Convert the colours in
+//! the shader. Imports into wgpu's own formats `NV12` and `P010` are rejected: wgpu 30 samples these by views of their planes,
+//! too, and drivers list fewer modifiers for them.
 //!
 //! # Threads
 //! Everything here may be used from every thread. Accesses of one object exclude each other: a second one is an error.
@@ -99,7 +100,7 @@ pub use access::{Access, EndedAccess, Fences, ImportedBuffer, ImportedTexture};
 #[cfg(unix)]
 pub use picture::picture_format;
 
-/// Imports memory of others into a wgpu device. Cheap to clone.
+/// Imports memory into a wgpu device. Cheap to clone: all clones are the same object. May be used from every thread.
 #[derive(Debug, Clone)]
 pub struct Importer {
     graphics: Arc<Graphics>,

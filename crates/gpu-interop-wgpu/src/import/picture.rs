@@ -7,6 +7,8 @@ use gpu_interop::{Error, ImportError, Result};
 use super::access::Imported;
 use super::{ImportOptions, ImportedTexture, Importer};
 use crate::interop::Graphics;
+use crate::native::objects::Resource;
+use crate::object::Handle;
 use crate::{check, format};
 
 const OPERATION: &str = "Importer::import_picture";
@@ -48,7 +50,8 @@ impl Importer {
     ///   plane, or not those of its format and modifier; a descriptor is closed or is not a dma-buf; a plane is not inside of its
     ///   dma-buf.
     /// * [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported): the device was created without the extensions for
-    ///   dma-bufs, does not list the modifier for the format, or not for a usage; a multi-planar format; a view format other than
+    ///   dma-bufs, does not list the modifier for the format, or not for a usage; a code without a format of wgpu, such as a
+    ///   multi-planar one; a view format other than
     ///   the texture's, because an image with a modifier has none: import the picture with the encoding that you need.
     /// * [`ErrorKind::ImportRejected`](gpu_interop::ErrorKind::ImportRejected) or
     ///   [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory): the driver rejected the import.
@@ -78,8 +81,10 @@ impl Importer {
             // SAFETY: the caller's promises; `check_picture` has checked the description.
             unsafe { native.import_picture(OPERATION, &graphics.device, picture, desc, producer) }
         })?;
-        let image = imported.image().clone();
-        Ok(Imported::texture(graphics, texture, &image, Some(imported)))
+        let (handle, resource) = (Handle::Texture(texture.clone()), Resource::VulkanImage(imported.image().clone()));
+        let mut object = Imported::new(graphics, handle, resource);
+        object.picture = Some(imported);
+        Ok(ImportedTexture::new(texture, object))
     }
 }
 
@@ -93,6 +98,7 @@ fn check_picture(
     check_code(picture.format)?;
     format::row(OPERATION, desc.format)?;
     check::texture(OPERATION, graphics, desc, options.never_discarded)?;
+    check_texels(picture.format, desc.format)?;
     check_shape(picture.extent, desc)?;
     if let Some(view) = desc.view_formats.iter().find(|view| **view != desc.format) {
         let message = "a picture has no views of other formats; import it with the encoding that you need";
@@ -112,6 +118,24 @@ fn check_code(code: DrmFourcc) -> Result<()> {
     let message = "a multi-planar picture is imported plane by plane; import each picture of DmaBufPicture::into_planes, \
                    and convert the colours in the shader";
     Err(Error::unsupported(OPERATION, message).with_context("format", code))
+}
+
+/// Rejects codes that wgpu has no format for, and a format with channels of other sizes. The import compares the rest.
+fn check_texels(code: DrmFourcc, format: wgpu::TextureFormat) -> Result<()> {
+    let Some(own) = picture_format(code) else {
+        let message = "wgpu has no format with the texels of this picture; have the producer use another code";
+        return Err(Error::unsupported(OPERATION, message).with_context("format", code));
+    };
+    let packed = |format| format == wgpu::TextureFormat::Rgb10a2Unorm;
+    if packed(own) == packed(format) {
+        return Ok(());
+    }
+    let message = "the texture has other texels than the picture; pass the format of picture_format, or one that differs in the \
+                   encoding or the numeric type only";
+    Err(Error::invalid(OPERATION, message)
+        .with_context("picture", code)
+        .with_context("of the picture", format_args!("{own:?}"))
+        .with_context("texture", format_args!("{format:?}")))
 }
 
 /// Checks size, dimension, levels and layers.
@@ -180,6 +204,18 @@ mod tests {
             let error = check_shape(extent, &desc).expect_err("another shape");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
+    }
+
+    #[test]
+    fn a_texture_has_the_channels_of_the_picture() {
+        use wgpu::TextureFormat as Format;
+        let check = |code, format| check_texels(DrmFourcc::from_code(code), format).map_err(|error| error.kind());
+        assert_eq!(check("AR24", Format::Bgra8UnormSrgb), Ok(()));
+        assert_eq!(check("AB30", Format::Rgb10a2Unorm), Ok(()));
+        assert_eq!(check("AB30", Format::Rgba8Unorm), Err(ErrorKind::InvalidArgument));
+        assert_eq!(check("AB24", Format::Rgb10a2Unorm), Err(ErrorKind::InvalidArgument));
+        assert_eq!(check("XR30", Format::Bgra8Unorm), Err(ErrorKind::Unsupported));
+        assert_eq!(check("YUYV", Format::Rgba8Unorm), Err(ErrorKind::Unsupported));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Imported {
     fn access(&self) -> DmaBufAccess {
-        if self.writes { DmaBufAccess::Write } else { DmaBufAccess::Read }
+        if self.writes() { DmaBufAccess::Write } else { DmaBufAccess::Read }
     }
 
     fn dma_bufs(&self, operation: &'static str) -> Result<&ImportedPicture> {
@@ -50,7 +50,7 @@ impl Imported {
                     Ok(files) => files.into_iter().try_for_each(|file| self.stage(operation, &mut staged, file))?,
                     Err(error) if error.kind() == ErrorKind::Unsupported => {
                         tracing::debug!(%error, "the CPU waits for a dma-buf");
-                        let ready = if self.writes { PollFlags::OUT } else { PollFlags::IN };
+                        let ready = if self.writes() { PollFlags::OUT } else { PollFlags::IN };
                         picture.dma_bufs().iter().try_for_each(|file| wait_for(operation, file.as_fd(), ready))?;
                     }
                     Err(error) => return Err(error),

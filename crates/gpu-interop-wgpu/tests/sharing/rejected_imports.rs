@@ -1,6 +1,6 @@
 //! Imports that must fail without a lost descriptor.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::common::{buffer_desc, texture_desc, validation_messages};
 use crate::imports::{Pair, SIZE, Wgpu, buffer_usage, import_texture, spec};
@@ -132,7 +132,8 @@ fn other_pictures_are_rejected_with_their_descriptors() {
         (picture(2, "NV12"), plain(), (Unsupported, "into_planes")),
         (picture(0, "AR24"), plain(), later(InvalidArgument, "planes")),
         (picture(2, "AR24"), plain(), later(InvalidArgument, "planes")),
-        (picture(1, "XR30"), plain(), later(InvalidArgument, "other texels")),
+        (picture(1, "XR30"), plain(), (Unsupported, "wgpu has no format")),
+        (picture(1, "AB30"), plain(), (InvalidArgument, "other texels")),
         (picture(1, "AB24"), plain(), later(InvalidArgument, "other texels")),
         (
             picture(1, "AR24"),
@@ -165,4 +166,39 @@ fn other_pictures_are_rejected_with_their_descriptors() {
         assert!(picture.planes.iter().map(|plane| plane.fd.as_raw_fd()).eq(files), "{words}");
     }
     assert_eq!(validation_messages(), 0);
+}
+
+/// Descriptors that are closed, or of another file.
+#[test]
+fn descriptors_that_are_no_memory_are_returned() {
+    /// Above the limit of open files.
+    const CLOSED: i32 = 1 << 30;
+    let Some(wgpu) = Wgpu::new() else { return };
+    let texture = texture_desc(Format::Bgra8Unorm, [64, 37], Usage::TEXTURE_BINDING);
+    let pictures = wgpu.importer.picture_modifiers(DrmFourcc::from_code("AR24"), Usage::TEXTURE_BINDING).is_ok();
+    for closed in [false, true] {
+        let file = || {
+            let null = OwnedFd::from(std::fs::File::open("/dev/null").expect("open"));
+            // SAFETY: no descriptor has this number, and the request below is leaked, so nothing closes it.
+            if closed { unsafe { OwnedFd::from_raw_fd(CLOSED) } } else { null }
+        };
+        let plane = DmaBufPlane::new(file(), 0, 256);
+        let picture = DmaBufPicture::new(DrmFourcc::from_code("AR24"), DrmModifier::LINEAR, [64, 37], vec![plane]);
+        let number = picture.planes[0].fd.as_raw_fd();
+        // SAFETY: the import fails before the driver is called.
+        let imported = unsafe { wgpu.importer.import_picture(picture, &texture, ImportOptions::default()) };
+        let (error, picture) = imported.expect_err("no dma-buf").into_parts();
+        let expected = if pictures { ErrorKind::InvalidArgument } else { ErrorKind::Unsupported };
+        assert_eq!(error.kind(), expected, "{error}");
+        assert_eq!(picture.planes[0].fd.as_raw_fd(), number);
+        std::mem::forget(picture);
+
+        // SAFETY: as above.
+        let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE) };
+        let options = BufferImportOptions::new(SIZE, buffer_usage());
+        let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
+        let (error, request) = wgpu.importer.import_buffer(request, &desc, &options).expect_err("closed").into_parts();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        std::mem::forget(request);
+    }
 }
