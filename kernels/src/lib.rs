@@ -39,6 +39,7 @@
 
 #[cfg(feature = "prebuilt")]
 mod code_object;
+pub mod convert;
 mod pattern;
 mod signature;
 
@@ -49,8 +50,8 @@ use std::ffi::CStr;
 pub use code_object::{CODE_OBJECTS, code_object, code_object_among};
 pub use pattern::{pattern_word, write_pattern};
 pub use signature::{
-    FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, SURFACE_FILL, SURFACE_VERIFY, Signature, SurfaceShape,
-    TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN,
+    FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, RGBA_TO_YUV, SURFACE_FILL, SURFACE_VERIFY, Signature,
+    SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN, YUV_TO_RGBA,
 };
 
 #[cfg(feature = "prebuilt")]
