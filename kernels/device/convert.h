@@ -1,7 +1,8 @@
 // Conversion between RGBA and 4:2:0 with interleaved chroma. Integers only, so that every vendor computes the same
 // bytes. `../src/convert/cpu.rs` is the same arithmetic for one texel at a time.
 //
-// A thread converts blocks of four columns and two rows, with accesses of 4, 8 and 16 bytes where the addresses permit.
+// A thread converts blocks of four columns, of four rows to RGBA and of two rows to YUV, with accesses of 4, 8 and 16 bytes
+// where the addresses permit.
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +33,27 @@ struct four {
     uint32_t low, high;
 };
 
+// The bytes of `a` (numbers 0 to 3) and of `b` (4 to 7) with these numbers, the lowest first. One instruction on GPUs.
+#if defined(__NVPTX__)
+#define BYTES(first, second, third, fourth) ((first) | (second) << 4 | (third) << 8 | (fourth) << 12)
+static inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t numbers) {
+    return (uint32_t)__nvvm_prmt((int)a, (int)b, (int)numbers);
+}
+#else
+#define BYTES(first, second, third, fourth) ((first) | (second) << 8 | (third) << 16 | (fourth) << 24)
+static inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t numbers) {
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_perm(b, a, numbers);
+#else
+    uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (int byte = 0; byte < 4; byte++)
+        result |= (uint32_t)(bytes >> 8 * (numbers >> 8 * byte & 7) & 0xff) << 8 * byte;
+    return result;
+#endif
+}
+#endif
+
 static inline uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static inline bool is_aligned(const struct plane *plane, uint32_t bytes) {
@@ -55,28 +77,25 @@ static inline uint32_t of_high_bits(uint32_t word) { return word >> 6 & 0x03ff03
 static inline struct four load_four(const GLOBAL uint8_t *samples, uint32_t size) {
     if (size == 1) {
         uint32_t word = *(const GLOBAL uint32_t *)samples;
-        return (struct four){(word & 0xff) | (word & 0xff00) << 8, (word >> 16 & 0xff) | (word >> 8 & 0xff0000)};
+        return (struct four){select_bytes(word, 0, BYTES(0, 4, 1, 4)), select_bytes(word, 0, BYTES(2, 4, 3, 4))};
     }
     words2 words = *(const GLOBAL words2 *)samples;
     return (struct four){of_high_bits(words[0]), of_high_bits(words[1])};
 }
 
-static inline uint32_t load_luma(const GLOBAL uint8_t *row, uint32_t x, uint32_t size) {
-    return size == 1 ? row[x] : of_high_bits(((const GLOBAL uint16_t *)row)[x]);
+static inline uint32_t load_luma(const GLOBAL uint8_t *sample, uint32_t size) {
+    return size == 1 ? *sample : of_high_bits(*(const GLOBAL uint16_t *)sample);
 }
 
-static inline uint32_t load_pair(const GLOBAL uint8_t *row, uint32_t x, uint32_t size) {
-    if (size == 1) {
-        uint32_t pair = ((const GLOBAL uint16_t *)row)[x];
-        return (pair & 0xff) | (pair & 0xff00) << 8;
-    }
-    return of_high_bits(((const GLOBAL uint32_t *)row)[x]);
+static inline uint32_t load_pair(const GLOBAL uint8_t *pair, uint32_t size) {
+    if (size == 1)
+        return select_bytes(*(const GLOBAL uint16_t *)pair, 0, BYTES(0, 4, 1, 4));
+    return of_high_bits(*(const GLOBAL uint32_t *)pair);
 }
 
 static inline void store_four(GLOBAL uint8_t *samples, struct four four, uint32_t size) {
     if (size == 1)
-        *(GLOBAL uint32_t *)samples =
-            (four.low & 0xff) | (four.low >> 8 & 0xff00) | (four.high & 0xff) << 16 | (four.high << 8 & 0xff000000);
+        *(GLOBAL uint32_t *)samples = select_bytes(four.low, four.high, BYTES(0, 2, 4, 6));
     else
         *(GLOBAL words2 *)samples = (words2){four.low << 6, four.high << 6};
 }
@@ -90,7 +109,7 @@ static inline void store_luma(GLOBAL uint8_t *row, uint32_t x, uint32_t sample, 
 
 static inline void store_pair(GLOBAL uint8_t *row, uint32_t x, uint32_t pair, uint32_t size) {
     if (size == 1)
-        ((GLOBAL uint16_t *)row)[x] = (uint16_t)((pair & 0xff) | (pair >> 8 & 0xff00));
+        ((GLOBAL uint16_t *)row)[x] = (uint16_t)select_bytes(pair, 0, BYTES(0, 2, 4, 4));
     else
         ((GLOBAL uint32_t *)row)[x] = pair << 6;
 }
@@ -102,12 +121,15 @@ struct pairs {
 
 static inline struct pairs load_chroma(const GLOBAL uint8_t *row, const struct picture *picture, uint32_t x) {
     uint32_t size = picture->sample_size, last = picture->chroma_width - 1;
-    uint32_t left = load_pair(row, x == 0 ? 0 : x - 1, size), right = load_pair(row, smaller(x + 2, last), size);
+    uint32_t left = load_pair(row + 2 * size * (x == 0 ? 0 : x - 1), size);
+    uint32_t right = load_pair(row + 2 * size * smaller(x + 2, last), size);
+    row += 2 * size * x;
     if (picture->aligned && x < last) {
-        struct four two = load_four(row + 2 * x * size, size);
+        struct four two = load_four(row, size);
         return (struct pairs){left, two.low, two.high, right};
     }
-    return (struct pairs){left, load_pair(row, x, size), load_pair(row, smaller(x + 1, last), size), right};
+    uint32_t first = load_pair(row, size);
+    return (struct pairs){left, first, x < last ? load_pair(row + 2 * size, size) : first, right};
 }
 
 // Parts of 4. The halves of a word are sums of their own: they have at most 12 bits.
@@ -144,22 +166,24 @@ KERNEL void yuv_to_rgba(GLOBAL uint8_t *luma, GLOBAL uint8_t *chroma, GLOBAL uin
     const struct picture *of = &picture_;
     int32_t scale = coefficient(luma_scale), rv = coefficient(red_v), gu = coefficient(green_u),
             gv = coefficient(green_v), bu = coefficient(blue_u);
-    uint32_t red_shift = blue_first != 0 ? 16 : 0;
-    uint32_t across = (width >> 2) + ((width & 3) != 0), blocks = across * of->chroma_height;
+    // Red and blue in bytes 0 and 2 of a texel, or the other way round.
+    uint32_t order = blue_first != 0 ? BYTES(4u, 1u, 0u, 1u) : BYTES(0u, 1u, 4u, 1u);
+    uint32_t across = (width >> 2) + ((width & 3) != 0), strips = (height >> 2) + ((height & 3) != 0);
     uint32_t centre = 0 - siting;
-    for (uint64_t index = thread_index(); index < blocks; index += thread_count()) {
-        uint32_t block = (uint32_t)index, chroma_row = block / across, x = (block - chroma_row * across) * 4;
+    for (uint64_t index = thread_index(); index < across * strips; index += thread_count()) {
+        uint32_t strip = (uint32_t)index / across, x = ((uint32_t)index - strip * across) * 4;
         bool whole = of->aligned && width - x >= 4;
-        uint32_t above = chroma_row == 0 ? 0 : chroma_row - 1, below = smaller(chroma_row + 1, of->chroma_height - 1);
-        struct pairs own = load_chroma(row(&uv_plane, chroma_row), of, x / 2);
+        uint32_t chroma_row = 2 * strip;
+        struct pairs above = load_chroma(row(&uv_plane, chroma_row == 0 ? 0 : chroma_row - 1), of, x / 2);
+        struct pairs own = load_chroma(row(&uv_plane, chroma_row), of, x / 2), below = own;
         // One row after the other: most of the traffic is stores, which no register waits for.
 #pragma clang loop unroll(disable)
-        for (uint32_t lower = 0; lower < 2; lower++) {
-            uint32_t y = 2 * chroma_row + lower;
-            struct pairs other = load_chroma(row(&uv_plane, lower == 0 ? above : below), of, x / 2);
-            struct pairs pairs = between_rows(own, other);
-            // A picture of odd height has no such row in its last blocks: loads are within it, and nothing is stored.
-            const GLOBAL uint8_t *samples = row(&y_plane, smaller(y, height - 1));
+        for (uint32_t y = 4 * strip, end = smaller(y + 4, height); y < end; y++) {
+            bool lower = y % 2 != 0;
+            if (!lower)
+                below = load_chroma(row(&uv_plane, smaller(++chroma_row, of->chroma_height - 1)), of, x / 2);
+            struct pairs pairs = between_rows(own, lower ? below : above);
+            const GLOBAL uint8_t *samples = row(&y_plane, y) + x * sample_size;
             uint32_t lumas[4], uvs[4] = {
                 in_even_column(pairs.first, pairs.left, centre),
                 in_odd_column(pairs.first, pairs.second, centre),
@@ -167,12 +191,12 @@ KERNEL void yuv_to_rgba(GLOBAL uint8_t *luma, GLOBAL uint8_t *chroma, GLOBAL uin
                 in_odd_column(pairs.second, pairs.right, centre),
             };
             if (whole) {
-                struct four four = load_four(samples + x * sample_size, sample_size);
+                struct four four = load_four(samples, sample_size);
                 lumas[0] = four.low & 0xffff, lumas[1] = four.low >> 16;
                 lumas[2] = four.high & 0xffff, lumas[3] = four.high >> 16;
             } else {
                 for (uint32_t column = 0; column < 4; column++)
-                    lumas[column] = load_luma(samples, smaller(x + column, width - 1), sample_size);
+                    lumas[column] = column < width - x ? load_luma(samples + column * sample_size, sample_size) : 0;
             }
             words4 texels;
             for (int column = 0; column < 4; column++) {
@@ -181,10 +205,8 @@ KERNEL void yuv_to_rgba(GLOBAL uint8_t *luma, GLOBAL uint8_t *chroma, GLOBAL uin
                 uint32_t red = to_byte(base + red_base + (uint32_t)(v * rv));
                 uint32_t green = to_byte(base + green_base + (uint32_t)(u * gu) + (uint32_t)(v * gv));
                 uint32_t blue = to_byte(base + blue_base + (uint32_t)(u * bu));
-                texels[column] = red << red_shift | green << 8 | blue << (16 - red_shift) | 0xff000000;
+                texels[column] = select_bytes(red, blue, order) | (green << 8 | 0xff000000);
             }
-            if (y >= height)
-                break;
             GLOBAL uint32_t *target = (GLOBAL uint32_t *)row(&rgba_plane, y) + x;
             if (whole)
                 *(GLOBAL words4 *)target = texels;
@@ -192,6 +214,8 @@ KERNEL void yuv_to_rgba(GLOBAL uint8_t *luma, GLOBAL uint8_t *chroma, GLOBAL uin
                 for (uint32_t column = 0; column < 4; column++)
                     if (column < width - x)
                         target[column] = texels[column];
+            if (lower)
+                above = own, own = below;
         }
     }
 }

@@ -187,8 +187,11 @@ impl Converter {
         target: &RgbPicture<'_>,
     ) -> Result<()> {
         let layout = check("Converter::yuv_to_rgba", extent, source, target, Target::Rgb)?;
+        let numbers = conversion.yuv_to_rgba_numbers(&layout);
         // SAFETY: `check` has accepted the planes that these numbers describe.
-        unsafe { launch(stream, &self.yuv_to_rgba, source, target, &conversion.yuv_to_rgba_numbers(&layout), extent) }
+        unsafe {
+            launch(stream, &self.yuv_to_rgba, [source.luma, source.chroma, target.texels], &numbers, blocks(extent, 4))
+        }
     }
 
     /// Enqueues a conversion from RGBA or BGRA. The samples are undefined if the target overlaps the source.
@@ -204,8 +207,11 @@ impl Converter {
         target: &YuvPicture<'_>,
     ) -> Result<()> {
         let layout = check("Converter::rgba_to_yuv", extent, target, source, Target::Yuv)?;
+        let numbers = conversion.rgba_to_yuv_numbers(&layout);
         // SAFETY: `check` has accepted the planes that these numbers describe.
-        unsafe { launch(stream, &self.rgba_to_yuv, target, source, &conversion.rgba_to_yuv_numbers(&layout), extent) }
+        unsafe {
+            launch(stream, &self.rgba_to_yuv, [target.luma, target.chroma, source.texels], &numbers, blocks(extent, 2))
+        }
     }
 }
 
@@ -216,25 +222,27 @@ enum Target {
     Yuv,
 }
 
-/// Enqueues a kernel, with a thread for each block of 4 x 2 texels.
+/// Blocks of four columns and so many rows, each for a thread.
+fn blocks([width, height]: [u32; 2], rows: u32) -> u64 {
+    u64::from(width.div_ceil(4)) * u64::from(height.div_ceil(rows))
+}
+
+/// Enqueues a kernel.
 ///
 /// # Safety
 /// `kernel` takes the three addresses and `numbers`, and the planes have the sizes that these state.
 unsafe fn launch(
     stream: &Stream,
     kernel: &Kernel,
-    yuv: &YuvPicture<'_>,
-    rgb: &RgbPicture<'_>,
+    planes: [Plane<'_>; 3],
     numbers: &[u32],
-    [width, height]: [u32; 2],
+    threads: u64,
 ) -> Result<()> {
-    let planes = [yuv.luma, yuv.chroma, rgb.texels];
     let mut arguments: Vec<KernelArg<'_>> = planes.iter().map(Plane::argument).collect();
     arguments.extend(numbers.iter().copied().map(KernelArg::U32));
-    let blocks = u64::from(width.div_ceil(4)) * u64::from(height.div_ceil(2));
     // SAFETY: the arguments are the kernel's, by the caller's promise. Mappings are kept until it has completed, and raw
     // memory is valid by the promise of `Plane::from_raw`.
-    unsafe { stream.launch(kernel, &LaunchConfig::linear(blocks), &arguments) }
+    unsafe { stream.launch(kernel, &LaunchConfig::linear(threads), &arguments) }
 }
 
 fn check(
