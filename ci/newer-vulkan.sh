@@ -22,17 +22,18 @@ if [ ! -e "$root/complete" ]; then
     touch "$root/complete"
 fi
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-mkdir -p "$root$repository"
 # The mounts end with the program. One driver only: with several, the loader 1.4.309 crashes in one run of three where
 # threads create and destroy instances.
 # shellcheck disable=SC2016
 exec unshare --mount --propagation private bash -c '
     root=$0 repository=$1 folder=$PWD
     shift
-    mount --bind "$repository" "$root$repository"
     mount --rbind /dev "$root/dev"
     mount --rbind /sys "$root/sys"
     mount -t proc proc "$root/proc"
+    # Before the repository, which may be below /tmp.
     mount -t tmpfs tmpfs "$root/tmp"
+    mkdir -p "$root$repository"
+    mount --bind "$repository" "$root$repository"
     exec chroot "$root" env -C "$folder" "VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json" "$@"
 ' "$root" "$repository" "$@"

@@ -13,7 +13,7 @@ use crate::{aliases, files, links, package, python, slow, windows};
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
 /// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
 /// time.
-pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows", "windows-c"];
+pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows"];
 
 /// Steps that run beside the others once those in the background have ended, which is early where everything is built.
 pub(crate) const LATER: &[&str] = &["amd", "bundle"];
@@ -29,9 +29,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "kernels", "prebuilt kernels are those of their source", kernels;
     "lengths", "no Rust file is too long", |_| files::lengths();
     "clippy", "lints of the whole workspace", clippy;
-    // The longest of those in the background, mostly on one processor.
-    "windows", "tests for Windows, under Wine", windows::fast;
-    "windows-c", "programs in C for Windows, under Wine", windows::programs;
+    "windows", "lints of the published crates for Windows", windows::fast;
     "tests", "all tests (README's command)", tests;
     "examples", "examples that run on the CPU", examples;
     "conformance", "the suite on the host backend, with Vulkan on the CPU; and on a third party's backend", conformance;

@@ -29,7 +29,7 @@ pub(crate) static STEPS: &[Step] = steps![
     };
     "aarch64", "the library on another processor, checked only", aarch64;
     "newer-vulkan", "the suite and the tests with wgpu, with validation, on Debian 13's Vulkan", newer_vulkan;
-    "windows", "lints for Microsoft's linker, and all tests under Wine", windows::slow;
+    "windows", "lints for Microsoft's linker, all tests and programs in C, under Wine", windows::slow;
     "address", "tests under AddressSanitizer", |_| run("ci/sanitize.sh address").check();
     "thread", "tests under ThreadSanitizer", |_| run("ci/sanitize.sh thread").check();
     "amd-5.2.3", "the suite on AMD's runtime 5.2.3, with repetitions; its recorded answers", |session| amd(session, "5.2.3");

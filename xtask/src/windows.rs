@@ -16,6 +16,9 @@ const SUITE: &str =
     "--package gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports --test sims";
 const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude xtask";
 
+/// For Windows, Debian's clippy 1.96 also reports initialisers that are `const`.
+const LINTS: [&str; 5] = ["--", "-D", "warnings", "-A", "clippy::missing_const_for_thread_local"];
+
 /// Wine 8 lacks this Windows library, from which Rust's standard library gets random numbers.
 const RANDOM: &str = "
 #include <windows.h>
@@ -31,22 +34,22 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
 }
 ";
 
-/// Tests the published crates. The suite's command takes as long again to build: its tests are for nightly runs.
+/// Lints the published crates and their tests. wgpu takes long to build: its adapter is for nightly runs.
 pub(crate) fn fast(session: &Session) -> Outcome {
-    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
-    wine.published("test --no-fail-fast")?.check()
+    let Some(cargo) = debian::cargo_for(session, GNU)? else { return Ok(()) };
+    let packages = PUBLISHED.into_iter().filter(|&name| name != "gpu-interop-wgpu");
+    let cargo = cargo.args(["clippy", "--lib", "--tests"]).args(packages.map(|name| format!("--package={name}")));
+    cargo.args(LINTS).check()
 }
 
 /// Programs in C, with the C interface.
-pub(crate) fn programs(session: &Session) -> Outcome {
-    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
-    // The library that the tests are linked with: another build would have other features, and take a minute.
-    wine.published("test --no-run")?.check()?;
+fn programs(session: &Session, wine: &Wine<'_>) -> Outcome {
+    // The library that the tests are linked with.
     let built = session.target.join("debian").join(GNU).join("debug/deps");
     capi::test_for_windows(session, &built, |program| run("wine").arg(program).envs(&wine.variables))
 }
 
-/// Lints, all tests, and the suite on simulators.
+/// Lints, all tests, programs in C, and the suite on simulators.
 pub(crate) fn slow(session: &Session) -> Outcome {
     lint(session, GNU)?;
     lint(session, MSVC)?;
@@ -59,6 +62,7 @@ pub(crate) fn slow(session: &Session) -> Outcome {
         let tests = wine.cargo("test --no-fail-fast")?.args(packages.split(' '));
         tests.env("GPU_INTEROP_SIMULATORS", &folder).env("GPU_INTEROP_TEST_CYCLES", "10000").check()?;
     }
+    programs(session, &wine)?;
     // File mappings, events and pipes differ between systems; the other scenarios only take long here.
     wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?
         .args(
@@ -72,9 +76,7 @@ pub(crate) fn slow(session: &Session) -> Outcome {
 fn lint(session: &Session, target: &str) -> Outcome {
     for packages in [REST.to_owned() + " --all-targets", SUITE.to_owned()] {
         let Some(cargo) = debian::cargo_for(session, target)? else { return Ok(()) };
-        // For Windows, Debian's clippy 1.96 also reports initialisers that are `const`.
-        let lints = ["--", "-D", "warnings", "-A", "clippy::missing_const_for_thread_local"];
-        cargo.arg("clippy").args(packages.split(' ')).args(lints).check()?;
+        cargo.arg("clippy").args(packages.split(' ')).args(LINTS).check()?;
     }
     Ok(())
 }
@@ -132,13 +134,5 @@ impl<'a> Wine<'a> {
     fn cargo(&self, line: &str) -> Result<Run, String> {
         let cargo = debian::cargo_for(self.session, GNU)?.ok_or("the standard library for Windows is missing")?;
         Ok(cargo.args(line.split(' ')).envs(&self.variables))
-    }
-
-    /// A command for the published crates and their tests.
-    fn published(&self, line: &str) -> Result<Run, String> {
-        // Examples in the documentation are tested on Linux, and in nightly runs here.
-        // wgpu takes long to build: tests of its adapter are for nightly runs.
-        let packages = PUBLISHED.into_iter().filter(|&name| name != "gpu-interop-wgpu");
-        Ok(self.cargo(line)?.args(["--lib", "--tests"]).args(packages.map(|name| format!("--package={name}"))))
     }
 }

@@ -99,6 +99,7 @@ driver_table! {
             ctx_get_id: fn(context: Handle, id: *mut u64) -> Status = c"cuCtxGetId" since (12, 0);
             primary_ctx_get_state: fn(device: DeviceNumber, flags: *mut c_uint, active: *mut c_int) -> Status
                 = c"cuDevicePrimaryCtxGetState" since (7, 0);
+            stream_get_ctx: fn(stream: Handle, context: *mut Handle) -> Status = c"cuStreamGetCtx" since (9, 2);
             device_get_uuid: fn(uuid: *mut [u8; 16], device: DeviceNumber) -> Status
                 = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid" since (9, 2);
             device_get_luid: fn(luid: *mut [u8; 8], node_mask: *mut c_uint, device: DeviceNumber) -> Status

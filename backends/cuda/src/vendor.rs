@@ -39,6 +39,10 @@ fn context_id(driver: &Driver<Cuda>, context: Handle) -> Option<std::result::Res
     }
 }
 
+fn null_handle(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Driver, operation, "the driver reported success but returned a null handle")
+}
+
 /// Returns whether the primary context exists. It may be a later one than that of `open`.
 #[cold]
 fn is_active(driver: &Driver<Cuda>, device: DeviceNumber) -> Result<bool> {
@@ -57,7 +61,18 @@ impl Vendor for Cuda {
         driver: "CUDA driver",
         variable: "GPU_INTEROP_CUDA_LIBRARY",
         names: if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] },
-        folders: if cfg!(windows) { &[] } else { &[(None, "/usr/lib/wsl/lib"), (None, "/usr/local/nvidia/lib64")] },
+        // Where the driver is not in the dynamic linker's path, which has that of a Flatpak: WSL, containers of Kubernetes,
+        // NixOS, snaps.
+        folders: if cfg!(windows) {
+            &[]
+        } else {
+            &[
+                (None, "/usr/lib/wsl/lib"),
+                (None, "/usr/local/nvidia/lib64"),
+                (None, "/run/opengl-driver/lib"),
+                (None, "/var/lib/snapd/lib/gl"),
+            ]
+        },
         install: "install NVIDIA's driver, or make its library visible (in a container: the `compute` driver capability)",
     };
     // `cuDevicePrimaryCtxRetain` is the newest required function.
@@ -162,8 +177,7 @@ impl Vendor for Cuda {
         let retained = unsafe { driver.own.primary_ctx_retain.traced(OPERATION, (&raw mut context, device)) };
         driver.check_for(CallPurpose::Initialising, OPERATION, retained)?;
         if context == 0 {
-            let message = "the driver reported success but returned a null handle";
-            return Err(Error::new(ErrorKind::Driver, OPERATION, message));
+            return Err(null_handle(OPERATION));
         }
         let mut opened = PrimaryContext { handle: context, id: None };
         match context_id(driver, context) {
@@ -223,6 +237,20 @@ impl Vendor for Cuda {
 
     fn context_handle(context: &PrimaryContext) -> Option<Handle> {
         Some(context.handle)
+    }
+
+    unsafe fn is_foreign(driver: &Driver<Self>, context: &PrimaryContext, stream: Handle) -> Result<bool> {
+        const OPERATION: &str = "cuStreamGetCtx";
+        let Some(function) = driver.own.stream_get_ctx.get() else { return Ok(false) };
+        let mut of_stream = 0;
+        // SAFETY: the caller's promise for the stream; the pointer is valid for the call.
+        let queried = unsafe { function.traced(OPERATION, (stream, &raw mut of_stream)) };
+        if queried == Status::NOT_SUPPORTED {
+            // A stream of a part of the device (a green context), which has no context of this kind.
+            return Ok(false);
+        }
+        driver.check(OPERATION, queried)?;
+        if of_stream == 0 { Err(null_handle(OPERATION)) } else { Ok(of_stream != context.handle) }
     }
 
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {

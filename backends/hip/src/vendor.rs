@@ -63,6 +63,8 @@ impl Vendor for Hip {
                 (Some("VIRTUAL_ENV"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
                 (Some("CONDA_PREFIX"), "lib/python*/site-packages/_rocm_sdk_core/lib"),
                 (Some("CONDA_PREFIX"), "lib"),
+                (Some("GUIX_ENVIRONMENT"), "lib"),
+                (None, "/run/current-system/sw/lib"),
                 (None, "/opt/rocm/lib"),
                 (None, "/opt/rocm/core-*/lib"),
             ]

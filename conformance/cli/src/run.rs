@@ -2,9 +2,12 @@
 
 use std::io::IsTerminal;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use clap::Args;
@@ -32,7 +35,8 @@ pub(crate) struct RunArgs {
     backend: Option<String>,
     #[command(flatten)]
     pub(crate) drivers: DriverArgs,
-    /// The device under test, by its number in `conformance doctor`, or `all` for each in turn.
+    /// The device under test, by its number in `conformance doctor`, or `all` for all
+    /// side by side.
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     device: Devices,
     /// Only this exporter; may be repeated. Default: all.
@@ -227,8 +231,8 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         exporters,
         isolation,
         timeout: args.timeout.map(Duration::from_secs),
-        jobs: args.jobs.unwrap_or_else(default_jobs),
-        expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?,
+        jobs: args.jobs.unwrap_or_else(|| default_jobs(1)),
+        expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?.into(),
         retries: if isolation == Isolation::None { 0 } else { args.retries },
         max_failures: args.max_failures,
         calls: args.verbose,
@@ -249,40 +253,43 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     let journal = args.journal()?;
     interrupt::listen()?;
     let hash = (hash == CommandHash::Recorded).then(Hash::start);
-    let one = |plan: &Plan| {
-        let passed_over = passed_over.clone();
+    let look = |device| {
         let environment = if plan.isolation != Isolation::None {
-            Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
+            runner::discover(&backend, device, &plan.exporters)?
         } else {
-            let found = gpu_interop_conformance::discover(under_test, plan.device, &plan.exporters)?;
-            Environment { passed_over, ..Environment::found(found) }
+            Environment::found(gpu_interop_conformance::discover(under_test, device, &plan.exporters)?)
         };
         requirement::check(&required, &environment)?;
-        let report = run_on(suite.scenarios(), under_test, args, plan, &environment, &cases, journal.as_ref())?;
-        Ok((report, environment.devices.len()))
+        Ok(Environment { passed_over: passed_over.clone(), ..environment })
     };
-    let (mut reports, mut not_run, mut count) = (Vec::new(), Vec::new(), 0);
-    loop {
-        let mut has_stopped = false;
-        match one(&plan) {
-            Ok((report, devices)) => {
-                (count, has_stopped) = (devices, report.stopped.is_some());
-                reports.push((plan.device, report));
-            }
-            Err(stop) if reports.is_empty() => return Err(stop),
+    let first = look(plan.device)?;
+    let devices = match args.device {
+        Devices::One(number) => number..number + 1,
+        Devices::All => 0..first.devices.len(),
+    };
+    plan.jobs = args.jobs.unwrap_or_else(|| default_jobs(devices.len()));
+    let is_one_of_many = devices.len() > 1;
+    let one = |device, environment: Verdict<Environment>| {
+        let plan = Plan { device, ..plan.clone() };
+        let on = On { environment: environment?, is_one_of_many };
+        run_on(suite.scenarios(), under_test, args, &plan, &on, &cases, journal.as_ref())
+    };
+    let (mut reports, mut not_run) = (Vec::new(), Vec::new());
+    for (device, ended) in on_each(devices, plan.isolation, first, look, one) {
+        match ended {
+            Ok(report) => reports.push((device, report)),
             // The reports of the other devices are written.
             Err(stop) => {
-                let missing = NotRead { source: format!("device {}", plan.device), reason: stop.reason().to_owned() };
+                let missing = NotRead { source: format!("device {device}"), reason: stop.reason().to_owned() };
                 complain(&format!("{}: {}", missing.source, missing.reason));
-                not_run.push(missing);
+                not_run.push((missing, stop));
             }
         }
-        plan.device += 1;
-        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= count;
-        if is_last || has_stopped || interrupt::is_interrupted() {
-            break;
-        }
     }
+    if let (true, Some((_, stop))) = (reports.is_empty(), not_run.first()) {
+        return Err(stop.clone());
+    }
+    let not_run = not_run.into_iter().map(|(missing, _)| missing).collect();
     let hash = hash.and_then(Hash::finish);
     for host in reports.iter_mut().filter_map(|(_, report): &mut (usize, Report)| report.host.as_mut()) {
         host.command_sha256.clone_from(&hash);
@@ -367,20 +374,60 @@ fn next_step(args: &RunArgs, backend: &str, judged: &Merged, status: u8) -> Stri
     }
 }
 
+/// Calls `one` for each device with its environment, and returns what it returns, in order of the devices. Devices run side
+/// by side, unless their cases run in this process, whose resources they count.
+fn on_each<R: Send>(
+    devices: Range<usize>,
+    isolation: Isolation,
+    first: Environment,
+    look: impl Fn(usize) -> Verdict<Environment> + Sync,
+    one: impl Fn(usize, Verdict<Environment>) -> Verdict<R> + Sync,
+) -> Vec<(usize, Verdict<R>)> {
+    let rest = devices.start + 1..devices.end;
+    if isolation == Isolation::None {
+        let mut ended = vec![(devices.start, one(devices.start, Ok(first)))];
+        for device in rest {
+            if interrupt::is_interrupted() {
+                break;
+            }
+            ended.push((device, one(device, look(device))));
+        }
+        return ended;
+    }
+    let (look, one) = (&look, &one);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = rest.map(|device| (device, scope.spawn(move || one(device, look(device))))).collect();
+        let first = (devices.start, one(devices.start, Ok(first)));
+        let join = |(device, thread): (usize, ScopedJoinHandle<'_, Verdict<R>>)| {
+            (device, thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        };
+        std::iter::once(first).chain(others.into_iter().map(join)).collect()
+    })
+}
+
+/// Where a run takes place.
+struct On {
+    environment: Environment,
+    /// `true` if other devices run at the same time.
+    is_one_of_many: bool,
+}
+
 /// Runs the cases on one device and prints the summary.
 fn run_on(
     scenarios: &[Scenario],
     under_test: &Arc<BackendUnderTest>,
     args: &RunArgs,
     plan: &Plan,
-    environment: &Environment,
+    on: &On,
     cases: &[Case<'_>],
     journal: Option<&Journal>,
 ) -> Verdict<Report> {
+    let On { environment, is_one_of_many } = on;
     if !args.quiet {
         print(format_args!("{}\n", text::heading(environment)));
     }
-    let progress = Progress::new(cases.len(), args.quiet, args.verbose);
+    let device = is_one_of_many.then_some(plan.device);
+    let progress = Progress::new(cases.len(), args.quiet, args.verbose, device);
     let is_real = !environment.backend.simulated && environment.emulated.is_none();
     let kernel_log = KernelLog::follow(args.kernel_log.as_deref())?;
     let evidence = Evidence { kernel_log, gpu: Monitor::new(&environment.device, is_real) };
@@ -395,12 +442,17 @@ fn run_on(
     if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
         print(format_args!("{}\n", text::heading(environment)));
     }
-    print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
+    // One text: another device may end at the same time.
+    let named = device.map(|number| format!("device {number}:\n")).unwrap_or_default();
+    print(format_args!("{named}{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
     Ok(report)
 }
 
-/// Twice the number of cores, at most 4: scenarios wait for about half of their time, and more processes slow a GPU down.
-fn default_jobs() -> NonZeroUsize {
+/// The number of processes for each device: twice the number of cores, at most 4, and 2 if several devices run side by
+/// side. Scenarios wait for about half of their time; with more processes, a machine's drivers spend longer on starts and
+/// ends of contexts, one of which they make at a time.
+fn default_jobs(devices: usize) -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new((2 * cores).min(4)).unwrap_or(NonZeroUsize::MIN)
+    let most = if devices > 1 { 2 } else { 4 };
+    NonZeroUsize::new((2 * cores).min(most)).unwrap_or(NonZeroUsize::MIN)
 }

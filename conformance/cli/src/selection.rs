@@ -38,7 +38,7 @@ impl Tier {
 const SYSTEMS: [&str; 2] = ["linux", "windows"];
 
 /// A list, and which of its lines selected a case.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CaseList {
     about: report::CaseList,
     /// The lines of this system, with their numbers.

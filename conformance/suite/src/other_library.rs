@@ -153,6 +153,17 @@ impl OtherLibrary {
         Ok(stream)
     }
 
+    /// Creates a stream in the context that is current on this thread. Only for CUDA, as the next one.
+    pub(crate) fn create_stream_here(&self) -> Verdict<usize> {
+        let mut stream = 0;
+        call!(self.cuStreamCreate(&raw mut stream => *mut usize, 1 => c_uint))?;
+        Ok(stream)
+    }
+
+    pub(crate) fn destroy_stream_here(&self, stream: usize) -> Verdict {
+        call!(self.cuStreamDestroy_v2(stream => usize))
+    }
+
     /// Destroys a stream without pending work.
     pub(crate) fn destroy_stream(&self, stream: usize) -> Verdict {
         self.in_shared(|| match self.api {

@@ -343,6 +343,7 @@ fn object_of(event: &LogEvent) -> Option<ObjectKind> {
         "destroying an event failed" => Some(ObjectKind::Events),
         "destroying a stream failed; it is leaked" => Some(ObjectKind::Streams),
         "freeing the source buffer of fills failed; it is leaked" => Some(ObjectKind::Allocations),
+        "unpinning memory failed; it is leaked" => Some(ObjectKind::Allocations),
         "releasing the primary context failed" => Some(ObjectKind::Contexts),
         "freeing the sentinel failed; it is leaked" => Some(ObjectKind::Allocations),
         _ => None,

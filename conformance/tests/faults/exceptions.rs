@@ -56,6 +56,12 @@ const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
         Nothing,
         "as with stream memory operations disabled: cuLaunchHostFunc replaces it",
     ),
+    (
+        "cuStreamGetCtx",
+        fault::NOT_SUPPORTED,
+        Nothing,
+        "the stream is of a part of the device, which is no other context",
+    ),
     ("cuStreamQuery", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
     ("cuStreamSynchronize", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
     ("hipStreamQuery", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
@@ -112,6 +118,7 @@ const OF_A_CONTEXT: [u32; 3] = [fault::INVALID_VALUE, 201, 400];
 const REPLACED: &[(&str, &str)] = &[
     ("cuCtxGetId", "cuDevicePrimaryCtxGetState, which older drivers have"),
     ("cuDevicePrimaryCtxGetState", "cuCtxGetId, which is called instead"),
+    ("cuStreamGetCtx", "none: older drivers do not tell a stream's context"),
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is called first"),

@@ -253,6 +253,29 @@ fn every_outcome_shows_with_its_reason_and_log() -> Tested {
     Ok(())
 }
 
+/// Of two devices of one kind and one of another.
+#[test]
+fn differences_between_devices_of_one_kind_come_first() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let one = full_report()?;
+    let (mut same, mut other) = (one.clone(), one.clone());
+    same.results[3].outcome = Outcome::Flaky;
+    other.device.name = "another".into();
+    other.results[4].outcome = Outcome::Flaky;
+    let files = [("a", &one), ("b", &same), ("c", &other)]
+        .map(|(name, report)| written(folder.path(), name, report))
+        .into_iter()
+        .collect::<Tested<Vec<_>>>()?;
+    let (_, page) = page(&files.iter().map(|path| path.as_path()).collect::<Vec<_>>())?;
+    let sections = page.named("section");
+    assert_eq!(sections[0].attribute("aria-labelledby"), Some("differences"));
+    let differing: Vec<String> = sections[0].named("code").iter().map(|code| code.text()).collect();
+    assert_eq!(differing, [one.results[3].id.clone()]);
+    let chips: Vec<String> = sections[0].with_class("chip").iter().map(|chip| chip.text()).collect();
+    assert!(chips.len() == 2 && chips[0].starts_with('1') && chips[1].contains("flaky"), "{chips:?}");
+    Ok(())
+}
+
 #[test]
 fn a_card_says_which_cases_ran_and_how_the_run_ended() -> Tested {
     let folder = tempfile::tempdir()?;

@@ -126,6 +126,7 @@ pub(crate) fn device_tests() -> Vec<Trial> {
         Trial::test("other_processes_use_the_named_device", other_processes),
         Trial::test("a_device_that_is_not_there_is_refused", missing_device),
         Trial::test("every_device_has_a_report_of_its_own", all_devices),
+        Trial::test("all_devices_run_side_by_side", side_by_side),
     ]
 }
 
@@ -179,6 +180,23 @@ fn all_devices() -> Result<(), Failed> {
         check(text.contains(&format!("cuda.device {number}.identity")), text)?;
     }
     Ok(())
+}
+
+/// The second device begins before the first has ended its only case, which takes 2 s.
+fn side_by_side() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let (json, journal) = (folder.path().join("report.json"), folder.path().join("journal.jsonl"));
+    let run = on_device("all").exporter("native").filter("lifetime.drop_everything_with_work_pending");
+    let output = run.arg("--journal").arg(&journal.display().to_string()).command(&json)?.output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    check(output.status.success(), &said)?;
+    for device in ["device 0: passed", "device 1: passed"] {
+        check(said.contains(device), &said)?;
+    }
+    let journal = std::fs::read_to_string(&journal)?;
+    let line = |start: &str| journal.lines().position(|line| line.starts_with(start));
+    let (began, ended) = (line("{\"run\":{\"device\":1,"), line("{\"case\":{\"device\":0,"));
+    check(began.is_some() && began < ended, journal)
 }
 
 fn missing_device() -> Result<(), Failed> {

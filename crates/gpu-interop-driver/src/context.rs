@@ -54,6 +54,10 @@ impl<V: Vendor> Context<V> {
         V::context_handle(&self.vendor)
     }
 
+    pub(crate) fn vendor(&self) -> &V::Context {
+        &self.vendor
+    }
+
     /// Returns whether another library has reset the device, as far as an earlier call has found.
     #[inline]
     pub(crate) fn is_reset(&self) -> bool {

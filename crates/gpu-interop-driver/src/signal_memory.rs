@@ -67,10 +67,21 @@ impl Spare {
         let pages = std::mem::take(&mut *self.lock());
         for page in pages {
             if let Err(error) = unpin(driver, page) {
-                tracing::warn!(%error, "unpinning memory failed; it is leaked");
+                report(&error);
             }
         }
     }
+
+    /// Leaks the pages, because the device cannot be made current.
+    pub(crate) fn leak(&self, error: &Error) {
+        for _ in std::mem::take(&mut *self.lock()) {
+            report(error);
+        }
+    }
+}
+
+fn report(error: &Error) {
+    tracing::warn!(%error, "unpinning memory failed; it is leaked");
 }
 
 /// Unpins and frees memory of [`Spare::allocate`] (`cuMemHostUnregister`, `hipHostUnregister`). After a failure the page

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::ffi::{CStr, OsStr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
@@ -36,7 +37,8 @@ const NO_LOADER: &str = if cfg!(windows) {
 ///
 /// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it. The
 /// last instance unloads the drivers: keep one in a program that creates and destroys many. NVIDIA's driver 580 could
-/// not be loaded again after some tens to hundreds of times in one process, for want of static TLS.
+/// not be loaded again after 12 to some hundred times in one process, for want of static TLS.
+/// [`HeadlessContext`](crate::HeadlessContext) keeps one.
 ///
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
@@ -69,6 +71,19 @@ pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> 
         };
         error.with_attempts([attempt]).with_source(failure)
     })
+}
+
+/// Keeps the drivers loaded to the process's end, by an instance that is never destroyed. Without one, each new context
+/// would load them again, which takes NVIDIA's driver most of the time of an instance's creation, and fails after a dozen
+/// times ([`load_entry`]).
+pub(crate) fn keep_drivers(entry: &ash::Entry, application: &vk::ApplicationInfo<'_>) {
+    static KEPT: OnceLock<Option<(ash::Entry, ash::Instance)>> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        let info = vk::InstanceCreateInfo::default().application_info(application);
+        // SAFETY: the structures live to the end of the call, and the entry as long as the instance.
+        let instance = unsafe { entry.create_instance(&info, None) }.ok()?;
+        Some((entry.clone(), instance))
+    });
 }
 
 /// Joins the texts of an error and its sources. Some errors of the dynamic linker have the reason in the source.

@@ -1,9 +1,10 @@
-//! Tests that need a process of their own: a bridge beside a validation layer that stalls is named in a warning, once; and a
-//! fork after a failed start, which used no driver.
+//! Tests that need a process of their own: a bridge beside a validation layer that stalls is named in a warning, once; the
+//! drivers stay loaded; and a fork after a failed start, which used no driver.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Mutex;
 
@@ -86,6 +87,23 @@ fn a_bridge_beside_an_old_layer_is_warned_of_once() {
     } else {
         assert_eq!(found, [""; 0]);
     }
+}
+
+/// NVIDIA's driver 580 loads no more than 12 to some hundred times in one process.
+#[test]
+fn drivers_stay_loaded_without_a_context() {
+    if !in_own_process("drivers_stay_loaded_without_a_context") {
+        return;
+    }
+    let libraries = || {
+        let mapped = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let files = mapped.lines().filter_map(|line| line.split_whitespace().nth(5));
+        files.filter(|name| name.contains(".so")).map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let Ok(context) = HeadlessContext::new(&HeadlessOptions::default()) else { return };
+    let loaded = libraries();
+    drop(context);
+    assert_eq!(libraries(), loaded);
 }
 
 #[test]

@@ -60,8 +60,9 @@ fn arguments() {
     drop(device);
     recorder.exactly("the end", &[call!("cuDevicePrimaryCtxRelease_v2", "", "{DEVICE}")]);
     // Names and texts of codes are not recorded. LUIDs are queried on Windows only.
-    // Drivers before CUDA 12 have no context numbers; `reset.*` of the suite covers both queries.
-    let contexts = ["cuCtxGetId", "cuDevicePrimaryCtxGetState"];
+    // Drivers before CUDA 12 have no context numbers; `reset.*` of the suite covers both queries, and
+    // `stream.of_another_context` that of a stream's context.
+    let contexts = ["cuCtxGetId", "cuDevicePrimaryCtxGetState", "cuStreamGetCtx"];
     recorder.every_function(SYS, &[&["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"][..], &contexts].concat());
 }
 

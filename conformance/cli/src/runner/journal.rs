@@ -49,8 +49,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     /// The lines of an earlier process.
     earlier: Vec<Line>,
-    /// The begin of the run on the device.
-    began: Mutex<Instant>,
+    /// The begin of the run on each device.
+    began: Mutex<HashMap<usize, Instant>>,
     lines: Mutex<Option<Sender<Vec<u8>>>>,
     writer: Option<JoinHandle<std::io::Result<()>>>,
 }
@@ -98,7 +98,7 @@ impl Journal {
         let (sender, receiver) = mpsc::channel();
         let writer =
             std::thread::Builder::new().name("journal".into()).spawn(move || write(file, to_cut, &receiver))?;
-        let (began, lines) = (Mutex::new(Instant::now()), Mutex::new(Some(sender)));
+        let (began, lines) = (Mutex::default(), Mutex::new(Some(sender)));
         Ok(Self { path: path.into(), earlier, began, lines, writer: Some(writer) })
     }
 
@@ -108,7 +108,7 @@ impl Journal {
     /// # Errors
     /// If the journal is of another run.
     pub(super) fn begin(&self, device: usize, report: &Report, cases: &[String]) -> Verdict<Earlier> {
-        *lock(&self.began) = Instant::now();
+        lock(&self.began).insert(device, Instant::now());
         match earlier(&self.earlier, device, report, cases) {
             Ok(Some(earlier)) => {
                 self.add(&Line::Resumed { device, at: Utc::now().trunc_subsecs(0) });
@@ -128,16 +128,16 @@ impl Journal {
 
     /// Adds the first run of a case that runs again.
     pub(super) fn failed(&self, device: usize, case: CaseReport) {
-        self.add(&Line::Failed { device, at_us: self.at_us(), case });
+        self.add(&Line::Failed { device, at_us: self.at_us(device), case });
     }
 
     /// Adds a result.
     pub(super) fn case(&self, device: usize, case: CaseReport) {
-        self.add(&Line::Case { device, at_us: self.at_us(), case });
+        self.add(&Line::Case { device, at_us: self.at_us(device), case });
     }
 
-    fn at_us(&self) -> u64 {
-        micros(lock(&self.began).elapsed())
+    fn at_us(&self, device: usize) -> u64 {
+        lock(&self.began).get(&device).map_or(0, |began| micros(began.elapsed()))
     }
 
     fn add(&self, line: &Line) {

@@ -46,7 +46,7 @@ pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName])
 }
 
 /// The options of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The ordinal of the device under test.
     pub(crate) device: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
     pub(crate) timeout: Option<Duration>,
     /// The number of processes that run scenarios at the same time.
     pub(crate) jobs: NonZeroUsize,
-    pub(crate) expectations: Expectations,
+    pub(crate) expectations: Arc<Expectations>,
     /// The number of repetitions of a case that fails unexpectedly; 0 without isolation.
     pub(crate) retries: u32,
     /// Stops the run after this number of failures.

@@ -15,14 +15,18 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     quiet: bool,
     verbose: bool,
+    /// Begins each line.
+    prefix: String,
 }
 
 impl Progress {
     /// Progress of `count` scenarios. `quiet` shows failures only; `verbose` adds observations.
-    pub(crate) fn new(count: usize, quiet: bool, verbose: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal())
+    /// With a device's number, lines begin with it, and there is no bar.
+    pub(crate) fn new(count: usize, quiet: bool, verbose: bool, device: Option<usize>) -> Self {
+        let prefix = device.map(|number| format!("device {number}: ")).unwrap_or_default();
+        let bar = (!quiet && device.is_none() && std::io::stderr().is_terminal() && std::io::stdout().is_terminal())
             .then(|| ProgressBar::new(count as u64).with_style(style()));
-        Self { bar, quiet, verbose }
+        Self { bar, quiet, verbose, prefix }
     }
 
     /// Counts a case whose result is known from an earlier process.
@@ -40,7 +44,7 @@ impl Progress {
             format!("{:<16} {name:<42} {:>9}  {reason} [runs again at the end]", ended.outcome, format!("{took:.1?}"));
         match &self.bar {
             Some(bar) => bar.println(visible(&line)),
-            None => print(format_args!("{line}\n")),
+            None => print(format_args!("{}{line}\n", self.prefix)),
         }
     }
 
@@ -56,7 +60,7 @@ impl Progress {
                 }
             }
             None if self.quiet && !case.outcome.is_failure() && case.outcome != Outcome::Flaky => {}
-            None => print(format_args!("{}\n{observed}", text::line(case))),
+            None => print(format_args!("{}{}\n{observed}", self.prefix, text::line(case))),
         }
     }
 

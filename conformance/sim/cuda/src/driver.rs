@@ -108,10 +108,10 @@ entries! {
 }
 
 /// The primary context's handle.
-const PRIMARY: usize = 0x51_0000_0100;
+pub(crate) const PRIMARY: usize = 0x51_0000_0100;
 
 /// The handle of a foreign context, which supports no operation.
-const FOREIGN: usize = 0x51_0000_0200;
+pub(crate) const FOREIGN: usize = 0x51_0000_0200;
 
 /// The setting for what is current on each thread at first.
 const SETTING: &str = "GPU_INTEROP_SIM_CONTEXT";
@@ -169,8 +169,16 @@ pub fn need_context_for(stream: usize) -> Result<(), u32> {
     if stream > 2 && !*NEEDED {
         return Ok(());
     }
-    let foreign = with_stack(|stack| stack.last() == Some(&FOREIGN))?;
-    if foreign { Err(code::INVALID_VALUE) } else { need_context() }
+    if is_foreign()? { Err(code::INVALID_VALUE) } else { need_context() }
+}
+
+/// Returns whether the other context is current on this thread.
+///
+/// # Errors
+/// [`code::NOT_INITIALIZED`], [`code::INVALID_CONTEXT`].
+pub(crate) fn is_foreign() -> Result<bool, u32> {
+    initialised()?;
+    with_stack(|stack| stack.last() == Some(&FOREIGN))
 }
 
 /// Waits as driver 580 does in `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy`, `cuModuleUnload` and

@@ -14,22 +14,44 @@ use crate::{code, driver, give, graph};
 /// The only simulated operation of batches.
 const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
 
+/// The stream of [`driver::FOREIGN`].
+const FOREIGN_STREAM: usize = driver::FOREIGN + 1;
+
 /// `CUstreamWaitValue_flags`.
 fn condition(flags: u32) -> Option<Condition> {
     Condition::of(Condition::Reached, flags)
 }
 
 entries! {
-    after driver::need_context;
-
+    // In the other context, whose stream does no work.
     fn cuStreamCreate(stream: *mut usize, flags: c_uint) gives stream {
         code::reject_if(stream.is_null())?;
+        if driver::is_foreign()? {
+            return give(stream, FOREIGN_STREAM);
+        }
+        driver::need_context()?;
         give(stream, work::create_stream(flags)?)
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
+        if stream == FOREIGN_STREAM {
+            return Ok(());
+        }
+        driver::need_context()?;
         graph::forget_capture(stream);
         work::destroy_stream(stream)
+    }
+}
+
+entries! {
+    after driver::need_context;
+
+    fn cuStreamGetCtx(stream: usize, context: *mut usize) gives context {
+        if stream == FOREIGN_STREAM {
+            return give(context, driver::FOREIGN);
+        }
+        work::stream_of(stream)?;
+        give(context, driver::PRIMARY)
     }
 
     fn cuStreamSynchronize(stream: usize) {

@@ -34,11 +34,6 @@ pub(crate) const NOT_COVERED: &[NotCovered] = not_covered! {
         "A device with a UUID of zeros is distinguished by its other identifiers.",
         "No available driver reports one. It is tested without a device (`cargo test -p gpu-interop-core identity`), \
          and with a simulator that reports zeros.";
-    "users of several GPUs":
-        "A stream of another library's context is rejected.",
-        "The function that takes a stream of the application is unsafe: the stream must be one of the device's context. \
-         `stream.of_another_library` uses such a stream; the module for cudarc compares the contexts, which the repository's \
-         tests check (`cargo test -p gpu-interop-conformance-cli --test library`).";
     "users of libraries between a program and the driver":
         "Dropping an object that the driver fails to free does not end the process.",
         "No available driver fails so. The repository's tests inject a failure into each function in turn (`--test \

@@ -1,9 +1,10 @@
 //! Another library of the process, which has a context and streams of its own.
 
 use gpu_interop::backend::RawStream;
-use gpu_interop::{Feature, KernelArg, LaunchConfig, Timeline};
+use gpu_interop::{ErrorKind, Feature, KernelArg, LaunchConfig, Timeline};
 use gpu_interop_kernels::INCREMENT;
 
+use super::expect_error;
 use super::timeline::need_waits;
 use crate::context::Context;
 use crate::other_library::OtherLibrary;
@@ -19,6 +20,9 @@ scenarios! {
     "stream.of_another_library", Any,
         "A stream that another library made for the device does the library's work in order, and is not destroyed with it.",
         of_another_library, needs [driver Streams];
+    "stream.of_another_context", None,
+        "A stream of another library's own context is refused.",
+        of_another_context, needs [driver Contexts];
 }
 
 const SIZE: usize = 64 << 10;
@@ -128,6 +132,23 @@ fn all_calls(context: &Context, library: &OtherLibrary, expected: usize) -> Verd
     drop((stream, device));
     still("a stream's and a device's end")?;
     buffer.verify_all(0x3f, "the last fill")
+}
+
+fn of_another_context(context: &Context) -> Verdict {
+    let library = OtherLibrary::of(context)?;
+    let own = library.create_context()?;
+    let used = || -> Verdict {
+        let raw = library.create_stream_here()?;
+        // SAFETY: the stream is live, and the call is expected to refuse it for its context.
+        let wrapped = unsafe { context.device().stream_from_raw(RawStream::new(raw)) };
+        let refused = expect_error(wrapped, ErrorKind::InvalidArgument, "a stream of another context");
+        library.destroy_stream_here(raw)?;
+        let text = refused?.to_string();
+        ensure!(text.contains("cuDevicePrimaryCtxRetain"), "the error does not name the remedy: {text}");
+        Ok(())
+    };
+    let verdict = used();
+    library.destroy_context(own).and(verdict)
 }
 
 fn of_another_library(context: &Context) -> Verdict {

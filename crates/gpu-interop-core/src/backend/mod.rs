@@ -301,6 +301,12 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
+    /// `true` if the stream is known to be of another context or device than this. `false` for backends and drivers
+    /// without such a query. Not called for the numbers of default streams.
+    unsafe fn is_foreign(&self, _stream: RawStream) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Creates an event without timing.
     fn create_event(&self) -> Result<RawEvent>;
 

@@ -295,15 +295,16 @@ impl Device {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for 2, the per-thread default stream (`CU_STREAM_PER_THREAD`,
-    /// `hipStreamPerThread`), because it is another stream on each thread. [`ErrorKind::InvalidArgument`] for 0, 1 and
-    /// 2 on the host backend, which has no default stream. An error drops `owner`.
+    /// `hipStreamPerThread`), because it is another stream on each thread; for 0, 1 and 2 on the host backend, which has
+    /// no default stream; and for a stream of another context (CUDA only, `cuStreamGetCtx`). An error drops `owner`.
     pub unsafe fn stream_from_raw_with_owner(
         &self,
         raw: RawStream,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Stream> {
         const INSTEAD: &str = "create a stream, or pass another one of the application";
-        self.check_stream_number("Device::stream_from_raw", raw, INSTEAD)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.check_stream("Device::stream_from_raw", raw, INSTEAD) }?;
         Ok(Stream::new(self.inner.clone(), raw, Some(owner)))
     }
 
@@ -313,12 +314,13 @@ impl Device {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for the per-thread default stream, for default
-    /// streams (0, 1 and 2) on the host backend, which has none, and for a stream that captures a graph. Errors of the
-    /// driver (`cuStreamGetCaptureInfo`).
+    /// streams (0, 1 and 2) on the host backend, which has none, for a stream of another context (CUDA only,
+    /// `cuStreamGetCtx`), and for a stream that captures a graph. Errors of the driver (`cuStreamGetCaptureInfo`).
     ///
     /// # Safety
     /// `raw` is a stream of this device, or one of the numbers above, and live during the call.
     #[doc(alias(
+        "cuStreamGetCtx",
         "cuStreamGetCaptureInfo",
         "cuStreamIsCapturing",
         "cudaStreamGetCaptureInfo",
@@ -327,7 +329,8 @@ impl Device {
         "hipStreamIsCapturing"
     ))]
     pub unsafe fn check_raw_stream(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
-        self.check_stream_number(operation, raw, instead)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.check_stream(operation, raw, instead) }?;
         // SAFETY: the caller's promise; the numbers of default streams are streams of the driver.
         if unsafe { self.inner.raw.is_capturing(raw) }.map_err(|error| self.inner.decorate(error))? {
             let message =
@@ -337,12 +340,22 @@ impl Device {
         Ok(())
     }
 
-    fn check_stream_number(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
+    /// Rejects default streams that are not usable, and streams of another context.
+    ///
+    /// # Safety
+    /// As [`check_raw_stream`](Self::check_raw_stream).
+    unsafe fn check_stream(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
         const PER_THREAD: usize = 2;
+        const FOREIGN: &str = "the stream is of another context, and this library uses the device's primary one \
+            (cuDevicePrimaryCtxRetain, which the CUDA runtime uses as well), where objects of the device are";
+        // SAFETY: the caller's promise, and not a number of a default stream.
+        let is_foreign = || unsafe { self.inner.raw.is_foreign(raw) }.map_err(|error| self.inner.decorate(error));
         let message = if raw.get() <= PER_THREAD && self.backend().name == "host" {
             "the host backend has no default stream"
         } else if raw.get() == PER_THREAD {
             "2 is the per-thread default stream, which is another stream on every thread, and work must be ordered on all"
+        } else if raw.get() > PER_THREAD && is_foreign()? {
+            FOREIGN
         } else {
             return Ok(());
         };

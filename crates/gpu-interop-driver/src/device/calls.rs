@@ -422,6 +422,12 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { graph::is_capturing(driver, stream) }
     }
 
+    unsafe fn is_foreign(&self, stream: RawStream) -> Result<bool> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract.
+        unsafe { V::is_foreign(driver, self.context.vendor(), stream.get()) }
+    }
+
     unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and idle, by contract; the device is current.

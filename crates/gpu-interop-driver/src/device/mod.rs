@@ -177,8 +177,13 @@ impl<V: Vendor> Drop for VendorDevice<V> {
                     unsafe { values.free(driver) };
                 }
             }
-            Err(error) if self.copied_fills.is_some() => fills::report(&error),
-            _ => {}
+            Err(error) => {
+                self.spare.leak(&error);
+                if self.copied_fills.is_some() {
+                    fills::report(&error);
+                }
+            }
+            Ok(_) => {}
         }
     }
 }

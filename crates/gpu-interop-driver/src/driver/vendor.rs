@@ -197,6 +197,17 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// `true` if a stream, not the number of a default one, is known to be of another context.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// The stream is live.
+    unsafe fn is_foreign(_driver: &Driver<Self>, _context: &Self::Context, _stream: Handle) -> Result<bool> {
+        Ok(false)
+    }
+
     /// UUID of the device, if Vulkan reports the same one.
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid>;
 

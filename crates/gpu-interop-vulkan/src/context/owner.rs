@@ -11,7 +11,7 @@ use super::validation::{self, ValidationLog};
 use crate::error::Checked;
 use crate::identity::{self, has_extension};
 use crate::interop::{FIRST_USE, VulkanInterop};
-use crate::loader::{LAYER, LOADER_LIBRARY};
+use crate::loader::{self, LAYER, LOADER_LIBRARY};
 
 /// An instance, with a messenger for the layer if validation is enabled.
 pub(super) struct InstanceOwner {
@@ -30,7 +30,7 @@ impl InstanceOwner {
     pub(super) fn new(validation: bool) -> Result<Self> {
         const OPERATION: &str = "vkCreateInstance";
         FIRST_USE.check(OPERATION)?;
-        let entry = crate::loader::load_entry()?;
+        let entry = loader::load_entry()?;
         // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
         let available = unsafe { entry.try_enumerate_instance_version() }
             .checked("vkEnumerateInstanceVersion")?
@@ -74,6 +74,7 @@ impl InstanceOwner {
             error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
         FIRST_USE.note();
+        loader::keep_drivers(&entry, &application);
         let process = ProcessMark::of_this_process();
         let mut owner = Self { instance, version, log, messenger: None, process, _entry: entry };
         if let Some(log) = &owner.log {

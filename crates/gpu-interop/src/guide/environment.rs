@@ -44,6 +44,7 @@ variables! {
          `lib/python*/site-packages/_rocm_sdk_core/lib`, after the folders above. Activating a virtual environment sets it. \
          The Python module searches those of its interpreter first, whether activated or not.";
     "CONDA_PREFIX", "folder", "As `VIRTUAL_ENV`, and then in `lib`. Activating an environment of conda sets it.";
+    "GUIX_ENVIRONMENT", "folder", "HIP's library is also searched in `lib` of this folder. `guix shell` sets it.";
     "ProgramFiles", "folder", "Windows: AMD's runtime is searched in `AMD\\ROCm\\Core*\\bin`. Windows sets it.";
     "LOCALAPPDATA", "folder", "Windows: as `ProgramFiles`, searched after it. Windows sets it.";
     "GPU_MAX_HW_QUEUES", "number, 4 by default",

@@ -1,15 +1,53 @@
 //! The cases of a page: every scenario with its results.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use maud::{Markup, html};
 
 use super::{Run, counts, groups, in_order, sign, tally, words};
 use crate::evidence::KernelLine;
-use crate::report::{Attempt, CallTrace, CaseReport, Observation};
+use crate::report::{Attempt, CallTrace, CaseReport, Observation, Report};
 
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
+
+/// Cases with another outcome on another device of one kind with the same driver; empty without such.
+pub(super) fn differences(runs: &[Run<'_>]) -> Markup {
+    let kind = |run: &Run<'_>| {
+        let Report { backend, device, emulated, .. } = run.report;
+        (backend.name.clone(), backend.driver.clone(), device.name.clone(), emulated.clone())
+    };
+    let mut differing: Vec<Vec<Found<'_>>> = Vec::new();
+    for kind_of in in_order(runs.iter().map(kind)) {
+        let alike: Vec<Run<'_>> = runs.iter().copied().filter(|run| kind(run) == kind_of).collect();
+        let mut cases: BTreeMap<_, Vec<Found<'_>>> = BTreeMap::new();
+        for run in alike {
+            for case in &run.report.results {
+                cases.entry((case.id.as_str(), case.exporter)).or_default().push((run, case));
+            }
+        }
+        let differs = |found: &Vec<Found<'_>>| found.windows(2).any(|two| two[0].1.outcome != two[1].1.outcome);
+        differing.extend(cases.into_values().filter(differs));
+    }
+    html! {
+        @if !differing.is_empty() {
+            section aria-labelledby="differences" {
+                h2 id="differences" { "What differs between devices of one kind" }
+                ul class="differences" {
+                    @for found in differing {
+                        li {
+                            @for (run, case) in &found { (chip(*run, case)) " " }
+                            @if let Some((_, case)) = found.first() {
+                                a href={ "#scenario-" (case.id) } { code { (case.id) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
 
 /// The failures of all reports; empty if there are none.
 pub(super) fn attention(runs: &[Run<'_>]) -> Markup {

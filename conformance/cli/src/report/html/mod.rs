@@ -1,7 +1,7 @@
 //! Reports as one HTML page: no network, no scripts, one file.
 //!
-//! From summary to detail: machines, failures, the matrix of scenario groups and machines, and
-//! the scenarios of each group. The templates escape all text.
+//! From summary to detail: what differs between devices of one kind, machines, failures, the matrix of scenario groups and
+//! machines, and the scenarios of each group. The templates escape all text.
 
 mod bench;
 mod cases;
@@ -68,6 +68,7 @@ pub(crate) fn render(merged: &Merged) -> String {
                         }
                     }
                     @if !runs.is_empty() {
+                        (cases::differences(&runs))
                         (machines::section(&runs))
                         (cases::attention(&runs))
                         (machines::matrix(&runs))
