@@ -19,7 +19,7 @@ pub fn yuv_to_rgba(planes: Planes<'_>, numbers: &[u32; YUV_TO_RGBA_NUMBERS]) {
     let Some(picture) = Picture::new(planes, numbers) else { return };
     let [blue_first, scale, red_v, green_u, green_v, blue_u, red_base, green_base, blue_base] =
         picture.coefficients(numbers);
-    let of = u32::wrapping_mul;
+    let product = u32::wrapping_mul;
     for y in 0..picture.height {
         let rows = [y / 2, if y % 2 == 0 { (y / 2).saturating_sub(1) } else { picture.within([0, y / 2 + 1])[1] }];
         for x in 0..picture.width {
@@ -31,11 +31,12 @@ pub fn yuv_to_rgba(planes: Planes<'_>, numbers: &[u32; YUV_TO_RGBA_NUMBERS]) {
                 own * column(x / 2) + (4 - own) * column(neighbour)
             };
             let (u, v) = (chroma(0), chroma(1));
-            let luma = of(picture.sample(0, x, y), scale);
-            let red = to_byte(luma.wrapping_add(red_base).wrapping_add(of(v, red_v)));
-            let green =
-                to_byte(luma.wrapping_add(green_base).wrapping_add(of(u, green_u)).wrapping_add(of(v, green_v)));
-            let blue = to_byte(luma.wrapping_add(blue_base).wrapping_add(of(u, blue_u)));
+            let luma = product(picture.sample(0, x, y), scale);
+            let red = to_byte(luma.wrapping_add(red_base).wrapping_add(product(v, red_v)));
+            let green = to_byte(
+                luma.wrapping_add(green_base).wrapping_add(product(u, green_u)).wrapping_add(product(v, green_v)),
+            );
+            let blue = to_byte(luma.wrapping_add(blue_base).wrapping_add(product(u, blue_u)));
             let texel = if blue_first == 0 { [red, green, blue, 255] } else { [blue, green, red, 255] };
             for (channel, byte) in (0..).zip(texel) {
                 picture.rgba(x, y, channel).store(byte, Ordering::Relaxed);
