@@ -56,8 +56,16 @@ mod tests {
 
     use super::*;
 
-    /// Types that C has no counterpart of: their errors cannot reach it.
-    const NOT_IN_C: [&str; 4] = ["ExportableBuffer", "ImportedBuffer", "PlaneStorage", "VideoOptions"];
+    /// Types and functions that C has no counterpart of: their errors cannot reach it.
+    const NOT_IN_C: [&str; 7] = [
+        "DmaBufPicture",
+        "ExportableBuffer",
+        "ImportedBuffer",
+        "PictureOptions",
+        "PlaneStorage",
+        "VideoOptions",
+        "VulkanInterop::picture_modifiers",
+    ];
 
     /// Functions of Rust that messages name without their type.
     const FUNCTIONS: [&str; 2] = ["map_image_bytes", "map_mipmapped_array"];

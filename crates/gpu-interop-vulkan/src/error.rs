@@ -19,6 +19,11 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
                            format, usage or tiling";
             (ErrorKind::Unsupported, message)
         }
+        vk::Result::ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT => {
+            let message = "the driver rejects the offset or pitch of a plane for this modifier; pass those of the producer, in \
+                           bytes, or have the producer allocate with the device's alignment of rows";
+            (ErrorKind::InvalidArgument, message)
+        }
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => (
             ErrorKind::DriverNotFound,
             if cfg!(windows) {
@@ -82,6 +87,8 @@ mod tests {
         assert_eq!(kind(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY), ErrorKind::OutOfMemory);
         assert_eq!(kind(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE), ErrorKind::ImportRejected);
         assert_eq!(kind(vk::Result::ERROR_DEVICE_LOST), ErrorKind::DeviceLost);
+        // VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT.
+        assert_eq!(kind(vk::Result::from_raw(-1_000_158_000)), ErrorKind::InvalidArgument);
         assert_eq!(kind(vk::Result::from_raw(-12345)), ErrorKind::Driver);
     }
 

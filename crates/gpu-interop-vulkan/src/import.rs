@@ -251,6 +251,11 @@ impl ImportedSemaphore {
         }
     }
 
+    #[cfg(unix)]
+    pub(crate) fn of(semaphore: OwnedSemaphore) -> Self {
+        Self { semaphore }
+    }
+
     /// The semaphore itself.
     #[must_use]
     pub fn semaphore(&self) -> &OwnedSemaphore {

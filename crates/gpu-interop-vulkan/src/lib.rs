@@ -23,6 +23,11 @@
 //! ([`PlaneStorage`]). An importer maps linear planes as pitched memory ([`ExportableVideo::map`]), and optimal ones as
 //! arrays ([`ExportableVideo::map_arrays`]).
 //!
+//! # Pictures of other producers
+//! A compositor, a camera, a decoder or another Vulkan device passes a picture as dma-bufs with a DRM modifier. An
+//! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches. Its fences pass as sync files
+//! (`SyncFileSemaphore`).
+//!
 //! # Many buffers
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
 //! buffers from it for both sides at once.
@@ -104,6 +109,8 @@ mod loader;
 mod memory;
 mod ownership;
 mod pending;
+#[cfg(unix)]
+mod picture;
 mod placement;
 mod query;
 mod queue;
@@ -111,6 +118,8 @@ mod raw;
 mod ring;
 mod semaphore;
 mod shape;
+#[cfg(unix)]
+mod sync_file;
 mod timeline;
 mod tracking;
 mod usage;
@@ -132,6 +141,8 @@ pub use import::{BufferImportOptions, ImportedBuffer, ImportedSemaphore};
 pub use interop::VulkanInterop;
 pub use loader::{LOADER_LIBRARY, load_entry, load_entry_from};
 pub use ownership::OwnershipTransfer;
+#[cfg(unix)]
+pub use picture::{ImportedPicture, ModifierSupport, PictureOptions, Producer};
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
 pub use queue::QueueKind;
@@ -141,5 +152,7 @@ pub use ring::{
 };
 pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};
+#[cfg(unix)]
+pub use sync_file::{DmaBufAccess, SyncFileSemaphore, dma_buf_fence, set_dma_buf_fence};
 pub use timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

@@ -10,7 +10,8 @@ use crate::interop::VulkanInterop;
 /// Vulkan's side of an ownership transfer to or from another API: queue family, stages and accesses.
 ///
 /// A buffer or image with sharing mode `EXCLUSIVE` (this crate creates no other) belongs to one queue family, or to
-/// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance`. In the specification's terms:
+/// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance` of the same device and driver. An `ImportedPicture` (Unix)
+/// belongs to `VK_QUEUE_FAMILY_FOREIGN_EXT` instead, if another device or driver produces it. In the specification's terms:
 ///
 /// * **Release** after the last Vulkan access and before the other API's first one, if the other API is to see Vulkan's
 ///   writes.
@@ -47,20 +48,28 @@ impl OwnershipTransfer {
 
     /// The barrier that releases to `VK_QUEUE_FAMILY_EXTERNAL`.
     fn release(self, operation: &'static str, sharing: Sharing) -> Result<Barrier> {
+        self.release_to(operation, sharing, vk::QUEUE_FAMILY_EXTERNAL)
+    }
+
+    fn release_to(self, operation: &'static str, sharing: Sharing, other: u32) -> Result<Barrier> {
         self.check(operation, sharing)?;
         Ok(Barrier {
             stages: [self.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
-            families: [self.queue_family, vk::QUEUE_FAMILY_EXTERNAL],
+            families: [self.queue_family, other],
             access: [self.access, vk::AccessFlags::empty()],
         })
     }
 
     /// The barrier that acquires from `VK_QUEUE_FAMILY_EXTERNAL`.
     fn acquire(self, operation: &'static str, sharing: Sharing) -> Result<Barrier> {
+        self.acquire_from(operation, sharing, vk::QUEUE_FAMILY_EXTERNAL)
+    }
+
+    fn acquire_from(self, operation: &'static str, sharing: Sharing, other: u32) -> Result<Barrier> {
         self.check(operation, sharing)?;
         Ok(Barrier {
             stages: [vk::PipelineStageFlags::ALL_COMMANDS, self.stages],
-            families: [vk::QUEUE_FAMILY_EXTERNAL, self.queue_family],
+            families: [other, self.queue_family],
             access: [vk::AccessFlags::empty(), self.access],
         })
     }
@@ -166,7 +175,8 @@ impl OwnedImage {
         };
     }
 
-    /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
+    /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, or `VK_QUEUE_FAMILY_FOREIGN_EXT` for a picture
+    /// of another device or driver, and its transition from `layout` to
     /// `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs access it: an image memory barrier of
     /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
@@ -186,14 +196,15 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_release";
-        let barrier = from.release(OPERATION, Sharing::Exclusive)?;
+        let barrier = from.release_to(OPERATION, Sharing::Exclusive, self.other_family())?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live and owned by the source family.
         unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [layout, vk::ImageLayout::GENERAL]) };
         Ok(())
     }
 
-    /// Records the acquire of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
+    /// Records the acquire of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, or `VK_QUEUE_FAMILY_FOREIGN_EXT` for a picture
+    /// of another device or driver, and its transition from
     /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. The other side's
     /// writes become visible to `to.access` in later commands. The barrier executes after every semaphore wait of its
     /// submission, whatever stage the wait names.
@@ -213,7 +224,7 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_acquire";
-        let barrier = to.acquire(OPERATION, Sharing::Exclusive)?;
+        let barrier = to.acquire_from(OPERATION, Sharing::Exclusive, self.other_family())?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live.
         unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [vk::ImageLayout::GENERAL, layout]) };

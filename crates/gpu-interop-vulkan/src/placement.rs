@@ -70,6 +70,18 @@ fn best(types: &[vk::MemoryType], allowed: u32, placement: MemoryPlacement) -> O
         .map(|(index, _)| index)
 }
 
+/// Selects the memory type of an import that is never mapped: the best device-local one, or the first of the allowed ones.
+/// `allowed` has one bit per type.
+#[cfg(unix)]
+pub(crate) fn imported_type(types: &[vk::MemoryType], allowed: u32) -> Option<u32> {
+    best(types, allowed, MemoryPlacement::DeviceLocal).or_else(|| {
+        let is_usable = |(index, kind): &(u32, &vk::MemoryType)| {
+            allowed & (1 << index) != 0 && !kind.property_flags.intersects(excluded())
+        };
+        (0_u32..).zip(types).find(is_usable).map(|(index, _)| index)
+    })
+}
+
 /// Selects a memory type: `requested` if it is suitable, or the best one if there is no preference. `allowed` has one
 /// bit per type.
 pub(crate) fn memory_type(
@@ -125,6 +137,17 @@ mod tests {
         assert_eq!(best(&found, u32::MAX, MemoryPlacement::HostVisible), Some(2));
         assert_eq!(best(&found[..2], u32::MAX, MemoryPlacement::HostVisible), None);
         assert!(!is_suitable(&found, u32::MAX, MemoryPlacement::HostVisible, 0), "it needs flushes");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn imports_need_no_device_local_type() {
+        let host = Flags::HOST_VISIBLE | Flags::HOST_CACHED;
+        let types = types(&[Flags::PROTECTED, host, Flags::DEVICE_LOCAL]);
+        assert_eq!(imported_type(&types, u32::MAX), Some(2));
+        assert_eq!(imported_type(&types, 0b011), Some(1));
+        assert_eq!(imported_type(&types, 0b001), None);
+        assert_eq!(imported_type(&types, 0), None);
     }
 
     #[test]

@@ -224,20 +224,7 @@ impl VulkanInterop {
                 compatible: Vec::new(),
             });
         }
-        let mut semaphore_type = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-        let mut info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(handle_type);
-        if timeline {
-            info = info.push_next(&mut semaphore_type);
-        }
-        let mut properties = vk::ExternalSemaphoreProperties::default();
-        // SAFETY: as in `buffer_features`; the timeline structure is chained only if the device supports it.
-        unsafe {
-            self.instance().get_physical_device_external_semaphore_properties(
-                self.physical_device(),
-                &info,
-                &mut properties,
-            );
-        }
+        let properties = self.query_semaphore(handle_type, kind.payload());
         let has = |bit| properties.external_semaphore_features.contains(bit);
         Ok(ExternalFeatures {
             exportable: has(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE),
@@ -252,6 +239,29 @@ impl VulkanInterop {
                 })
                 .collect(),
         })
+    }
+
+    /// Queries the features of a semaphore with this payload; for a timeline, the device has them.
+    pub(crate) fn query_semaphore(
+        &self,
+        handle_type: vk::ExternalSemaphoreHandleTypeFlags,
+        payload: SemaphorePayload,
+    ) -> vk::ExternalSemaphoreProperties<'static> {
+        let mut semaphore_type = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let mut info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(handle_type);
+        if payload == SemaphorePayload::Timeline {
+            info = info.push_next(&mut semaphore_type);
+        }
+        let mut properties = vk::ExternalSemaphoreProperties::default();
+        // SAFETY: as in `buffer_features`; the timeline structure is chained only if the device supports it.
+        unsafe {
+            self.instance().get_physical_device_external_semaphore_properties(
+                self.physical_device(),
+                &info,
+                &mut properties,
+            );
+        }
+        properties
     }
 }
 

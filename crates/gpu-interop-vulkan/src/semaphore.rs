@@ -276,6 +276,27 @@ impl OwnedSemaphore {
         self.inner.binary.set(Binary::Unsignalled);
     }
 
+    /// Lets `export` take the submitted signal of a binary semaphore, after which it is unsignalled. A failed export takes
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a submitted signal; those of
+    /// `export`.
+    #[cfg(unix)]
+    pub(crate) fn take_signal<T>(&self, operation: &'static str, export: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = self.inner.binary.wait(operation, false).map_err(|_| {
+            let message = "no signal of the semaphore was submitted since the last export or wait; submit one first, or declare \
+                           one submitted through ash (OwnedSemaphore::assume_signalled)";
+            Error::invalid(operation, message)
+        })?;
+        let taken = export();
+        match taken {
+            Ok(_) => self.inner.binary.wait_submitted(),
+            Err(_) => self.inner.binary.set(before),
+        }
+        taken
+    }
+
     /// Records that another API or process may signal the semaphore or wait for it.
     pub(crate) fn share(&self) {
         self.inner.shared.store(true, Ordering::Relaxed);

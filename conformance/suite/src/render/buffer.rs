@@ -6,7 +6,7 @@ use vk::{AccessFlags as Access, BufferUsageFlags as Usage, PipelineStageFlags as
 
 use super::gpu::{Attachments, Bindings, Bound, Drawing, Gpu, PrivateImage, rectangle};
 use super::operation::{COMPUTE, GRAPHICS, Kind, Masks, Operation, Outcome, TRANSFER, operations};
-use super::shaders;
+use super::shaders::{self, Shader};
 use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
 
@@ -55,6 +55,9 @@ operations! {
     "store_by_fragments" Writes, "Stores of a fragment shader: the device finds every word.",
         Usage::STORAGE_BUFFER, GRAPHICS, masks(Stage::FRAGMENT_SHADER, Access::SHADER_WRITE), None,
         store_by_fragments;
+    "store_texels" Writes, "Stores to a storage texel buffer: the device finds every word.",
+        Usage::STORAGE_TEXEL_BUFFER, COMPUTE, masks(Stage::COMPUTE_SHADER, Access::SHADER_WRITE), None,
+        store_texels;
     "query_results" Changes, "vkCmdCopyQueryPoolResults: the device finds the numbers of samples, and its own words after them.",
         Usage::empty(), GRAPHICS, COPIED, None, query_results;
     "copy_of" Reads, "vkCmdCopyBuffer finds every word of the device.",
@@ -64,6 +67,8 @@ operations! {
     "read_uniforms" Reads, "A uniform buffer has every word of the device.",
         Usage::UNIFORM_BUFFER, COMPUTE, masks(Stage::COMPUTE_SHADER, Access::UNIFORM_READ), None,
         read_uniforms;
+    "read_texels" Reads, "A uniform texel buffer has every word of the device.",
+        Usage::UNIFORM_TEXEL_BUFFER, COMPUTE, masks(Stage::COMPUTE_SHADER, Access::SHADER_READ), None, read_texels;
     "read_vertices" Reads, "Vertices have every word of the device.",
         Usage::VERTEX_BUFFER, GRAPHICS, masks(Stage::VERTEX_INPUT, Access::VERTEX_ATTRIBUTE_READ), None,
         read_vertices;
@@ -106,6 +111,7 @@ impl BufferWork<'_> {
             samples: vk::SampleCountFlags::TYPE_1,
             load: vk::AttachmentLoadOp::DONT_CARE,
             resolved: None,
+            input: None,
             extent,
         };
         self.gpu.begin(self.commands, &attachments)
@@ -164,8 +170,8 @@ fn record_copy(work: &BufferWork<'_>, from: vk::Buffer, to: vk::Buffer) {
     unsafe { work.gpu.device().cmd_copy_buffer(work.commands, from, to, &[region]) };
 }
 
-fn dispatch(work: &BufferWork<'_>, entry: &str, bindings: Bindings) -> Verdict {
-    work.gpu.dispatch(work.commands, (shaders::WORDS, entry), bindings, [0; 3], |device| {
+fn dispatch(work: &BufferWork<'_>, (shader, entry): (Shader, &str), bindings: Bindings) -> Verdict {
+    work.gpu.dispatch(work.commands, (shader, entry), bindings, [0; 3], |device| {
         // SAFETY: recording, outside a render pass; a pipeline and its set are bound; 64 words a workgroup are inside.
         unsafe { device.cmd_dispatch(work.commands, WORDS / 64, 1, 1) };
     })
@@ -174,7 +180,7 @@ fn dispatch(work: &BufferWork<'_>, entry: &str, bindings: Bindings) -> Verdict {
 fn store(work: &BufferWork<'_>) -> Verdict<Outcome> {
     let words = work.words(Usage::STORAGE_BUFFER)?;
     let bindings = work.gpu.bind(&[Bound::Read(words.as_raw()), Bound::Written(work.buffer)])?;
-    dispatch(work, "copy", bindings)?;
+    dispatch(work, (shaders::WORDS, "copy"), bindings)?;
     Ok(Outcome::written(work.data.to_vec()))
 }
 
@@ -217,6 +223,14 @@ fn store_by_fragments(work: &BufferWork<'_>) -> Verdict<Outcome> {
     Ok(Outcome::written(work.data.to_vec()))
 }
 
+fn store_texels(work: &BufferWork<'_>) -> Verdict<Outcome> {
+    let words = work.words(Usage::STORAGE_BUFFER)?;
+    let stored = work.gpu.texels(work.buffer)?;
+    let bindings = work.gpu.bind(&[Bound::Read(words.as_raw()), Bound::StoredTexels(stored)])?;
+    dispatch(work, (shaders::TEXELS, "store"), bindings)?;
+    Ok(Outcome::written(work.data.to_vec()))
+}
+
 /// Numbers of samples of draws to a private image.
 fn query_results(work: &BufferWork<'_>) -> Verdict<Outcome> {
     const COUNT: u32 = 8;
@@ -238,7 +252,8 @@ fn query_results(work: &BufferWork<'_>) -> Verdict<Outcome> {
     unsafe { device.cmd_reset_query_pool(work.commands, queries, 0, COUNT) };
     let load = vk::AttachmentLoadOp::DONT_CARE;
     let (views, formats) = ([view], [format]);
-    let attachments = Attachments { views: &views, formats: &formats, samples, load, resolved: None, extent };
+    let attachments =
+        Attachments { views: &views, formats: &formats, samples, load, resolved: None, input: None, extent };
     let pass = work.gpu.begin(work.commands, &attachments)?;
     let drawing = Drawing { shader: shaders::DRAW, fragment: Some("floats"), formats: &formats, ..nothing(pass) };
     work.gpu.draws(work.commands, &drawing, bindings, [16, 16, 0])?;
@@ -270,15 +285,23 @@ fn copy_of(work: &BufferWork<'_>) -> Verdict<Outcome> {
 fn read_storage(work: &BufferWork<'_>) -> Verdict<Outcome> {
     let found = work.gpu.results(SIZE)?;
     let bindings = work.gpu.bind(&[Bound::Read(work.buffer), Bound::Written(found.as_raw())])?;
-    dispatch(work, "copy", bindings)?;
+    dispatch(work, (shaders::WORDS, "copy"), bindings)?;
     Ok(work.check("a storage buffer", work.before.to_vec(), found))
 }
 
 fn read_uniforms(work: &BufferWork<'_>) -> Verdict<Outcome> {
     let found = work.gpu.results(SIZE)?;
     let bindings = work.gpu.bind(&[Bound::Uniform(work.buffer), Bound::Written(found.as_raw())])?;
-    dispatch(work, "copy_uniforms", bindings)?;
+    dispatch(work, (shaders::WORDS, "copy_uniforms"), bindings)?;
     Ok(work.check("a uniform buffer", work.before.to_vec(), found))
+}
+
+fn read_texels(work: &BufferWork<'_>) -> Verdict<Outcome> {
+    let found = work.gpu.results(SIZE)?;
+    let fetched = work.gpu.texels(work.buffer)?;
+    let bindings = work.gpu.bind(&[Bound::Written(found.as_raw()), Bound::Fetched(fetched)])?;
+    dispatch(work, (shaders::TEXELS, "fetch"), bindings)?;
+    Ok(work.check("a uniform texel buffer", work.before.to_vec(), found))
 }
 
 fn read_vertices(work: &BufferWork<'_>) -> Verdict<Outcome> {

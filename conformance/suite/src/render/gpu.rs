@@ -28,6 +28,7 @@ enum Object {
     Memory(vk::DeviceMemory),
     Image(vk::Image),
     View(vk::ImageView),
+    Texels(vk::BufferView),
     Sampler(vk::Sampler),
     Module(vk::ShaderModule),
     SetLayout(vk::DescriptorSetLayout),
@@ -56,6 +57,12 @@ pub(super) enum Bound {
     Loaded(vk::ImageView),
     /// Binding 6: a uniform buffer.
     Uniform(vk::Buffer),
+    /// Binding 7: a uniform texel buffer.
+    Fetched(vk::BufferView),
+    /// Binding 8: a storage texel buffer that is written.
+    StoredTexels(vk::BufferView),
+    /// Binding 9: an input attachment, in this layout.
+    Input(vk::ImageView, vk::ImageLayout),
 }
 
 impl Bound {
@@ -68,6 +75,9 @@ impl Bound {
             Self::Stored(_) => (4, vk::DescriptorType::STORAGE_IMAGE),
             Self::Loaded(_) => (5, vk::DescriptorType::STORAGE_IMAGE),
             Self::Uniform(_) => (6, vk::DescriptorType::UNIFORM_BUFFER),
+            Self::Fetched(_) => (7, vk::DescriptorType::UNIFORM_TEXEL_BUFFER),
+            Self::StoredTexels(_) => (8, vk::DescriptorType::STORAGE_TEXEL_BUFFER),
+            Self::Input(..) => (9, vk::DescriptorType::INPUT_ATTACHMENT),
         }
     }
 }
@@ -269,6 +279,16 @@ impl<'a> Gpu<'a> {
         Ok(self.keep(checked("vkCreateImageView", view)?, Object::View))
     }
 
+    /// The 32-bit words of a buffer as texels.
+    pub(super) fn texels(&self, buffer: vk::Buffer) -> Verdict<vk::BufferView> {
+        let format = vk::Format::R32_UINT;
+        let info = vk::BufferViewCreateInfo::default().buffer(buffer).format(format).range(vk::WHOLE_SIZE);
+        // SAFETY: the buffer is live, of this device and of a usage with texels, for which every device has the format; the
+        // view is destroyed before it.
+        let view = unsafe { self.device().create_buffer_view(&info, None) };
+        Ok(self.keep(checked("vkCreateBufferView", view)?, Object::Texels))
+    }
+
     /// A sampler that clamps to the edge.
     pub(super) fn sampler(&self, filter: vk::Filter) -> Verdict<vk::Sampler> {
         let edge = vk::SamplerAddressMode::CLAMP_TO_EDGE;
@@ -293,7 +313,10 @@ impl<'a> Gpu<'a> {
                     .binding(*binding)
                     .descriptor_type(*kind)
                     .descriptor_count(1)
-                    .stage_flags(SHADERS)
+                    .stage_flags(match *kind {
+                        vk::DescriptorType::INPUT_ATTACHMENT => vk::ShaderStageFlags::FRAGMENT,
+                        _ => SHADERS,
+                    })
             })
             .collect();
         let sizes: Vec<_> =
@@ -320,26 +343,30 @@ impl<'a> Gpu<'a> {
         for (bound, (binding, kind)) in bound.iter().zip(&places) {
             let mut buffers = [vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE)];
             let mut images = [vk::DescriptorImageInfo::default().image_layout(vk::ImageLayout::GENERAL)];
-            let is_buffer = match *bound {
+            let write = vk::WriteDescriptorSet::default().dst_set(set).dst_binding(*binding).descriptor_type(*kind);
+            let mut texels = [vk::BufferView::null()];
+            let write = match *bound {
                 Bound::Read(buffer) | Bound::Written(buffer) | Bound::Uniform(buffer) => {
                     buffers[0].buffer = buffer;
-                    true
+                    write.buffer_info(&buffers)
+                }
+                Bound::Fetched(view) | Bound::StoredTexels(view) => {
+                    texels[0] = view;
+                    write.texel_buffer_view(&texels)
                 }
                 Bound::Stored(view) | Bound::Loaded(view) => {
                     images[0].image_view = view;
-                    false
+                    write.image_info(&images)
                 }
-                Bound::Sampled(view, layout) => {
+                Bound::Sampled(view, layout) | Bound::Input(view, layout) => {
                     (images[0].image_view, images[0].image_layout) = (view, layout);
-                    false
+                    write.image_info(&images)
                 }
                 Bound::Sampler(sampler) => {
                     images[0].sampler = sampler;
-                    false
+                    write.image_info(&images)
                 }
             };
-            let write = vk::WriteDescriptorSet::default().dst_set(set).dst_binding(*binding).descriptor_type(*kind);
-            let write = if is_buffer { write.buffer_info(&buffers) } else { write.image_info(&images) };
             // SAFETY: set, buffer, view and sampler are live and of this device, and nothing uses the set yet.
             unsafe { device.update_descriptor_sets(&[write], &[]) };
         }
@@ -500,7 +527,7 @@ impl<'a> Gpu<'a> {
 
     /// Makes a render pass, and begins it. Attachments are in the layout `COLOR_ATTACHMENT_OPTIMAL` before and after.
     pub(super) fn begin(&self, commands: vk::CommandBuffer, attachments: &Attachments<'_>) -> Verdict<vk::RenderPass> {
-        let Attachments { views, formats, samples, load, resolved, extent: [width, height] } = *attachments;
+        let Attachments { views, formats, samples, load, resolved, input, extent: [width, height] } = *attachments;
         let layout = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
         let description = |format, samples, load| {
             vk::AttachmentDescription::default()
@@ -519,10 +546,18 @@ impl<'a> Gpu<'a> {
             descriptions.push(description(*format, vk::SampleCountFlags::TYPE_1, vk::AttachmentLoadOp::DONT_CARE));
             all.push(view);
         }
-        let references: Vec<_> =
+        let mut references: Vec<_> =
             (0..).zip(&all).map(|(attachment, _)| vk::AttachmentReference { attachment, layout }).collect();
-        let (drawn, resolves) = references.split_at(formats.len());
-        let mut subpass = vk::SubpassDescription::default().color_attachments(drawn);
+        let before = references.len();
+        if let Some((view, format, layout)) = input {
+            let description = description(format, samples, vk::AttachmentLoadOp::LOAD);
+            descriptions.push(description.initial_layout(layout).final_layout(layout));
+            references.push(vk::AttachmentReference { attachment: u32::try_from(before)?, layout });
+            all.push(view);
+        }
+        let (written, inputs) = references.split_at(before);
+        let (drawn, resolves) = written.split_at(formats.len());
+        let mut subpass = vk::SubpassDescription::default().color_attachments(drawn).input_attachments(inputs);
         if !resolves.is_empty() {
             subpass = subpass.resolve_attachments(resolves);
         }
@@ -663,6 +698,8 @@ pub(super) struct Attachments<'a> {
     pub(super) load: vk::AttachmentLoadOp,
     /// The target of the first one's samples.
     pub(super) resolved: Option<vk::ImageView>,
+    /// An input attachment, with its format and layout.
+    pub(super) input: Option<(vk::ImageView, vk::Format, vk::ImageLayout)>,
     pub(super) extent: [u32; 2],
 }
 
@@ -691,6 +728,7 @@ impl Drop for Gpu<'_> {
                     Object::Memory(memory) => device.free_memory(memory, None),
                     Object::Image(image) => device.destroy_image(image, None),
                     Object::View(view) => device.destroy_image_view(view, None),
+                    Object::Texels(view) => device.destroy_buffer_view(view, None),
                     Object::Sampler(sampler) => device.destroy_sampler(sampler, None),
                     Object::Module(module) => device.destroy_shader_module(module, None),
                     Object::SetLayout(layout) => device.destroy_descriptor_set_layout(layout, None),

@@ -50,6 +50,16 @@ const FETCHED: Masks =
     Masks { stages: Stage::COMPUTE_SHADER, access: Access::SHADER_READ, layout: Layout::SHADER_READ_ONLY_OPTIMAL };
 const FETCHED_DRAWN: Masks =
     Masks { stages: Stage::FRAGMENT_SHADER, access: Access::SHADER_READ, layout: Layout::SHADER_READ_ONLY_OPTIMAL };
+/// A render pass also loads the attachment, and stores it.
+const READ_INPUT: Masks = Masks {
+    stages: Stage::from_raw(Stage::FRAGMENT_SHADER.as_raw() | Stage::COLOR_ATTACHMENT_OUTPUT.as_raw()),
+    access: Access::from_raw(
+        Access::INPUT_ATTACHMENT_READ.as_raw()
+            | Access::COLOR_ATTACHMENT_READ.as_raw()
+            | Access::COLOR_ATTACHMENT_WRITE.as_raw(),
+    ),
+    layout: Layout::SHADER_READ_ONLY_OPTIMAL,
+};
 
 // Columns: name, kind, the scenario's sentence, usage, queue, masks, images, commands.
 operations! {
@@ -96,6 +106,8 @@ operations! {
         Usage::empty(), COMPUTE, FETCHED, |_| true, fetch;
     "fetch_drawn" Reads, "Fetches of a fragment shader find every texel of the device.",
         Usage::empty(), GRAPHICS, FETCHED_DRAWN, is_flat, fetch_drawn;
+    "read_input" Reads, "An input attachment of a render pass has every texel of the device.",
+        Usage::COLOR_ATTACHMENT, GRAPHICS, READ_INPUT, is_flat, read_input;
     "sample" Reads, "A sampler with a point filter finds every texel of the device.",
         Usage::empty(), COMPUTE, FETCHED, is_sampled, sample;
     "sample_linear" Reads, "A sampler with a linear filter finds the means of the device's texels, to within a code.",
@@ -573,8 +585,15 @@ fn draw_to(
 ) -> Verdict {
     let extent = work.flat_extent()?;
     let formats = vec![work.format; views.len()];
-    let attachments =
-        Attachments { views, formats: &formats, samples: draws.samples, load: draws.load, resolved, extent };
+    let attachments = Attachments {
+        views,
+        formats: &formats,
+        samples: draws.samples,
+        load: draws.load,
+        resolved,
+        input: None,
+        extent,
+    };
     let pass = work.gpu.begin(work.commands, &attachments)?;
     for (bindings, base, scissor) in bindings {
         let drawing = Drawing {
@@ -763,11 +782,16 @@ fn dispatch(work: &Work<'_>, shader: (shaders::Shader, &str), bindings: Bindings
 }
 
 /// Draws without attachments; the shader stores or loads.
-fn draw_nothing(work: &Work<'_>, (shader, fragment): (shaders::Shader, &str), bindings: Bindings) -> Verdict {
+fn draw_nothing(
+    work: &Work<'_>,
+    (shader, fragment): (shaders::Shader, &str),
+    bindings: Bindings,
+    input: Option<(vk::ImageView, vk::Format, Layout)>,
+) -> Verdict {
     work.needs_features("stores by fragment shaders", |features| features.fragment_stores_and_atomics)?;
     let extent = work.flat_extent()?;
     let attachments =
-        Attachments { views: &[], formats: &[], samples: ONE_SAMPLE, load: OVERWRITES, resolved: None, extent };
+        Attachments { views: &[], formats: &[], samples: ONE_SAMPLE, load: OVERWRITES, resolved: None, input, extent };
     let pass = work.gpu.begin(work.commands, &attachments)?;
     let drawing = Drawing {
         shader,
@@ -796,7 +820,7 @@ fn store(work: &Work<'_>) -> Verdict<Outcome> {
 }
 
 fn store_drawn(work: &Work<'_>) -> Verdict<Outcome> {
-    draw_nothing(work, (shaders::storage(work.spec)?, "store_drawn"), bind_stored(work)?)?;
+    draw_nothing(work, (shaders::storage(work.spec)?, "store_drawn"), bind_stored(work)?, None)?;
     Ok(Outcome::written(work.data.to_vec()))
 }
 
@@ -862,8 +886,17 @@ fn fetch(work: &Work<'_>) -> Verdict<Outcome> {
 
 fn fetch_drawn(work: &Work<'_>) -> Verdict<Outcome> {
     let (bindings, results) = bind_fetched(work, None)?;
-    draw_nothing(work, (shaders::texture(work.spec)?, "fetch_drawn"), bindings)?;
+    draw_nothing(work, (shaders::texture(work.spec)?, "fetch_drawn"), bindings, None)?;
     work.check_channels("textureLoad in a fragment shader", work.before, results)
+}
+
+fn read_input(work: &Work<'_>) -> Verdict<Outcome> {
+    let results = work.gpu.results(work.before.len() / work.texel_size() * 16)?;
+    let format = work.format;
+    let view = work.gpu.view(work.image, format, vk::ImageViewType::TYPE_2D, [work.level, work.layer])?;
+    let bindings = work.gpu.bind(&[Bound::Written(results.as_raw()), Bound::Input(view, work.layout)])?;
+    draw_nothing(work, (shaders::input(work.spec)?, "read"), bindings, Some((view, format, work.layout)))?;
+    work.check_channels("an input attachment", work.before, results)
 }
 
 fn sample(work: &Work<'_>) -> Verdict<Outcome> {

@@ -57,7 +57,7 @@ the exporter, and runs all its pairs:
 
 Each operation acquires and releases with exactly its own stages, accesses and layout. All texels and words are compared: of
 sRGB and of linear filters to within a code, of all others exactly. The report counts the pairs that were compared, and the
-possible ones of the device. Not covered: input attachments, texel buffers, and stores to other formats than four.";
+possible ones of the device. Not covered: stores to other formats than four.";
 
 scenarios! {
     all need [exporter Commands, bridged timelines, word waits];

@@ -43,6 +43,7 @@ macro_rules! shader {
 pub(super) const DRAW: Shader = shader!("draw" from "draw");
 pub(super) const SAMPLE: Shader = shader!("sample" from "sample");
 pub(super) const WORDS: Shader = shader!("words" from "words");
+pub(super) const TEXELS: Shader = shader!("texels" from "texels");
 
 /// The type of the channels that a shader sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,13 @@ const TEXTURES: [(Channels, ByDimensions); 3] = [
     (Channels::Signed, by_dimensions!("texture_i32", "texture_i32_3d" from "texture", CHANNEL = "i32")),
 ];
 
+/// Reads of an input attachment, by the type of the channels.
+const INPUTS: [(Channels, Shader); 3] = [
+    (Channels::Float, shader!("input_f32" from "input", CHANNEL = "f32")),
+    (Channels::Unsigned, shader!("input_u32" from "input", CHANNEL = "u32")),
+    (Channels::Signed, shader!("input_i32" from "input", CHANNEL = "i32")),
+];
+
 /// Storage images, by the format.
 const STORAGE: [((ChannelType, u8), ByDimensions); 4] = [
     (
@@ -116,6 +124,13 @@ pub(super) fn texture(spec: &ImageSpec) -> Verdict<Shader> {
     let found = TEXTURES.iter().find(|(of, _)| *of == channels);
     let (_, shaders) = found.ok_or_else(|| Stop::failed(format!("no shader fetches {channels:?}")))?;
     Ok(of_dimensions(*shaders, spec))
+}
+
+/// The shader that reads such an input attachment.
+pub(super) fn input(spec: &ImageSpec) -> Verdict<Shader> {
+    let channels = Channels::of(spec);
+    let found = INPUTS.iter().find(|(of, _)| *of == channels);
+    found.map(|(_, shader)| *shader).ok_or_else(|| Stop::failed(format!("no shader reads {channels:?}")))
 }
 
 /// The shader that stores to such an image and loads from it.
@@ -153,8 +168,9 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Shader> {
-        let mut all = vec![DRAW, SAMPLE, WORDS];
+        let mut all = vec![DRAW, SAMPLE, WORDS, TEXELS];
         all.extend(TEXTURES.iter().flat_map(|(_, shaders)| *shaders));
+        all.extend(INPUTS.iter().map(|(_, shader)| *shader));
         all.extend(STORAGE.iter().flat_map(|(_, shaders)| *shaders));
         all
     }
@@ -180,7 +196,68 @@ mod tests {
         };
         let words = spv::write_vec(&module, &info, &options, None)
             .unwrap_or_else(|error| panic!("{}", named(error.to_string())));
+        let is_input = INPUTS.iter().any(|(_, input)| input.name == shader.name);
+        let words = match is_input {
+            true => changed(&words, input_attachment),
+            false if shader.name == TEXELS.name => changed(&words, texel_buffer),
+            false => words,
+        };
         words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    // Numbers of SPIR-V.
+    const CAPABILITY: u32 = 17;
+    const TYPE_IMAGE: u32 = 25;
+    const DECORATE: u32 = 71;
+    const IMAGE_FETCH: u32 = 95;
+    const IMAGE_READ: u32 = 98;
+
+    /// The module with each instruction changed; others may follow it.
+    fn changed(words: &[u32], change: impl Fn(u32, &mut Vec<u32>)) -> Vec<u32> {
+        const HEADER: usize = 5;
+        let (mut all, mut rest) = (words[..HEADER].to_vec(), &words[HEADER..]);
+        while let Some(first) = rest.first() {
+            let (instruction, later) = rest.split_at((first >> 16) as usize);
+            let mut instruction = instruction.to_vec();
+            change(first & 0xffff, &mut instruction);
+            all.append(&mut instruction);
+            rest = later;
+        }
+        all
+    }
+
+    /// Without the level of detail, which neither has.
+    fn without_level(instruction: &mut Vec<u32>, code: u32) {
+        instruction.truncate(5);
+        instruction[0] = 5 << 16 | code;
+    }
+
+    /// One-dimensional images become buffers.
+    fn texel_buffer(code: u32, instruction: &mut Vec<u32>) {
+        match (code, &mut instruction[1..]) {
+            // Sampled1D and Image1D become SampledBuffer and ImageBuffer.
+            (CAPABILITY, [capability @ (43 | 44)]) => *capability += 3,
+            (TYPE_IMAGE, [_, _, dimension @ 0, ..]) => *dimension = 5,
+            (IMAGE_FETCH, _) => without_level(instruction, IMAGE_FETCH),
+            _ => {}
+        }
+    }
+
+    /// The image becomes an input attachment, the first one.
+    fn input_attachment(code: u32, instruction: &mut Vec<u32>) {
+        match (code, &mut instruction[1..]) {
+            // After the capability Shader, InputAttachment.
+            (CAPABILITY, [1]) => instruction.extend([2 << 16 | CAPABILITY, 40]),
+            // Of the dimension SubpassData, and without a sampler.
+            (TYPE_IMAGE, [_, _, dimension @ 1, _, _, _, sampled @ 1, ..]) => (*dimension, *sampled) = (6, 2),
+            // After its binding, InputAttachmentIndex.
+            (DECORATE, [variable, 33, 9]) => {
+                let index = [4 << 16 | DECORATE, *variable, 43, 0];
+                instruction.extend(index);
+            }
+            (IMAGE_FETCH, _) => without_level(instruction, IMAGE_READ),
+            _ => {}
+        }
     }
 
     #[test]

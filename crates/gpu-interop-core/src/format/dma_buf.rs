@@ -1,8 +1,6 @@
 //! Pictures in dma-bufs.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-
-use rustix::fs::SeekFrom;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::drm::DrmFourcc;
 use super::drm::DrmModifier;
@@ -11,7 +9,7 @@ use super::plane::PlaneLayout;
 use super::table::TexelRow;
 use super::video::VideoFormat;
 use crate::error::{Error, ImportError, Result};
-use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, cannot_duplicate, classify_fd};
+use crate::handle::{MemoryHandle, MemoryHandleKind, cannot_duplicate};
 use crate::import::MemoryImport;
 use crate::object::Device;
 
@@ -176,59 +174,27 @@ impl DmaBufPicture {
                     .with_context("handle", kind));
             }
         };
-        let mut files: Vec<File> = Vec::new();
         let mut planes = Vec::new();
         let mut requests: Vec<MemoryImport> = Vec::new();
-        for (plane, layout) in self.planes.iter().zip(layouts) {
-            let file = File::of(&plane.fd)?;
-            layout.check(OPERATION, file.size)?;
-            let known = files.iter().position(|known| known.identity == file.identity);
-            let memory = match known {
-                Some(memory) if requests[memory].is_dedicated() != plane.dedicated => {
+        for ((plane, layout), object) in self.planes.iter().zip(layouts).zip(self.objects()?) {
+            layout.check(OPERATION, object.size)?;
+            match requests.get(object.index) {
+                Some(request) if request.is_dedicated() != plane.dedicated => {
                     let message = "planes in the same dma-buf have the same dedicated flag; set it on all or none";
                     return Err(Error::invalid(OPERATION, message).with_context("fd", plane.fd.as_raw_fd()));
                 }
-                Some(memory) => memory,
+                Some(_) => {}
+                // Indices are in the order of the first planes.
                 None => {
                     let fd = plane.fd.try_clone();
                     let fd = fd.map_err(|source| cannot_duplicate("fcntl(F_DUPFD_CLOEXEC)", source))?;
                     // SAFETY: the caller promises memory of this kind, dedicated or not; the kernel reported its size.
-                    requests.push(unsafe { MemoryImport::new(wrap(fd), file.size).dedicated(plane.dedicated) });
-                    files.push(file);
-                    files.len() - 1
+                    requests.push(unsafe { MemoryImport::new(wrap(fd), object.size).dedicated(plane.dedicated) });
                 }
-            };
-            planes.push((memory, layout));
+            }
+            planes.push((object.index, layout));
         }
         Ok((requests, planes))
-    }
-}
-
-/// A dma-buf: the device and inode, and the size in bytes.
-struct File {
-    identity: (u64, u64),
-    size: u64,
-}
-
-impl File {
-    /// Fails unless the descriptor is a dma-buf or anonymous memory, the kinds whose size the kernel reports.
-    fn of(fd: &OwnedFd) -> Result<Self> {
-        let invalid = |message: String| Error::invalid(OPERATION, message).with_context("fd", fd.as_raw_fd());
-        let system = |errno: rustix::io::Errno| {
-            invalid("the kernel does not report the size of the dma-buf".into())
-                .with_source(std::io::Error::from(errno))
-        };
-        let kind = classify_fd(fd.as_fd());
-        let stat = rustix::fs::fstat(fd).map_err(system)?;
-        let size = match kind {
-            FdKind::DmaBuf => rustix::fs::seek(fd, SeekFrom::End(0)).map_err(system)?,
-            FdKind::Memory => u64::try_from(stat.st_size).unwrap_or(0),
-            kind => return Err(invalid(format!("the descriptor is {kind}, not a dma-buf"))),
-        };
-        // The types of both numbers differ between targets.
-        #[allow(clippy::unnecessary_cast)]
-        let identity = (stat.st_dev as u64, stat.st_ino as u64);
-        Ok(Self { identity, size })
     }
 }
 

@@ -18,6 +18,16 @@ impl DrmFourcc {
         }
         Self(number)
     }
+
+    /// The code of the same texels with alpha, for a code whose highest bits are unused (`XR24` becomes `AR24`). Other codes
+    /// come back unchanged.
+    #[must_use]
+    pub const fn with_alpha(self) -> Self {
+        // fourcc_code('X', colours, ...) and fourcc_code('A', colours, ...) differ in the first character.
+        let is_unused =
+            matches!(self.0.to_le_bytes(), [b'X', b'R' | b'B', b'2', b'4'] | [b'X', b'R' | b'B', b'3', b'0']);
+        if is_unused { Self(self.0 ^ (b'X' ^ b'A') as u32) } else { self }
+    }
 }
 
 /// The four characters in quotes if they are printable, otherwise the number.
@@ -95,6 +105,12 @@ impl DrmModifier {
     pub const LINEAR: Self = Self(0);
     /// `DRM_FORMAT_MOD_INVALID`: the layout is unknown, and only its producer's driver may know it.
     pub const INVALID: Self = Self(0x00ff_ffff_ffff_ffff);
+
+    /// The modifier of the halves that Wayland's `zwp_linux_dmabuf_v1` sends.
+    #[must_use]
+    pub const fn from_halves(high: u32, low: u32) -> Self {
+        Self((high as u64) << 32 | low as u64)
+    }
 
     /// The name without its prefix, if `drm_fourcc.h` has one for the number. Modifiers with parameters have none.
     #[must_use]
@@ -200,6 +216,25 @@ mod tests {
             );
         }
         assert_eq!(VideoFormat::all().filter(|format| format.drm().is_some()).count(), video.len());
+    }
+
+    #[test]
+    fn codes_without_alpha_have_one_with_it() {
+        let code = DrmFourcc::from_code;
+        for (unused, alpha) in [("XR24", "AR24"), ("XB24", "AB24"), ("XR30", "AR30"), ("XB30", "AB30")] {
+            assert_eq!(code(unused).with_alpha(), code(alpha));
+            assert_eq!(code(alpha).with_alpha(), code(alpha));
+            assert!(TexelRow::of_drm(code(alpha)).is_some());
+        }
+        for other in ["XV30", "X0L0", "NV12", "RX24"] {
+            assert_eq!(code(other).with_alpha(), code(other));
+        }
+    }
+
+    #[test]
+    fn modifiers_have_two_halves_in_wayland() {
+        assert_eq!(DrmModifier::from_halves(0x0300_0000, 0x0060_6014), DrmModifier(0x0300_0000_0060_6014));
+        assert_eq!(DrmModifier::from_halves(0x00ff_ffff, 0xffff_ffff), DrmModifier::INVALID);
     }
 
     #[test]

@@ -12,10 +12,13 @@
 //!
 //! # dma-bufs
 //! A `DmaBufPicture` (Unix) describes a picture as DRM does: format, modifier, and for each plane a descriptor, an offset and a
-//! pitch. It is imported where the modifier is linear. Other modifiers are rejected with their name.
+//! pitch. A compute device imports it where the modifier is linear, and rejects other modifiers by their name. Vulkan imports it
+//! with every modifier that its device lists (`gpu_interop_vulkan::ImportedPicture`).
 
 #[cfg(unix)]
 mod dma_buf;
+#[cfg(unix)]
+mod dma_buf_objects;
 mod drm;
 mod mapped;
 mod plane;
@@ -24,6 +27,8 @@ mod video;
 
 #[cfg(unix)]
 pub use dma_buf::{DmaBufPicture, DmaBufPlane};
+#[cfg(unix)]
+pub use dma_buf_objects::{DmaBufObject, ObjectPlane};
 pub use drm::{DrmFourcc, DrmModifier};
 pub use mapped::MappedPlanes;
 pub use plane::PlaneLayout;

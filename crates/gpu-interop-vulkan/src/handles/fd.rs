@@ -100,6 +100,11 @@ impl<'a> Importable<'a> {
         handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
+    /// The descriptor of a dma-buf.
+    pub(crate) fn of(fd: BorrowedFd<'a>) -> Self {
+        Self(fd)
+    }
+
     pub(crate) fn lend(self) -> Result<Incoming<'a>> {
         Ok(Incoming { loan: LentFd::new(self.0)? })
     }
@@ -172,6 +177,53 @@ impl<'a> ImportableSemaphore<'a> {
         let outcome = unsafe { functions.import_semaphore_fd(&info) };
         finish(loan, outcome).map_err(|code| error::import(OPERATION, code))
     }
+}
+
+/// Imports the fence of a sync file into a binary semaphore, temporarily; `None` is a signalled fence. The driver gets a
+/// duplicate of the descriptor.
+///
+/// # Safety
+/// The semaphore must be live, binary, and not in use.
+pub(crate) unsafe fn import_sync_file(
+    interop: &VulkanInterop,
+    semaphore: vk::Semaphore,
+    file: Option<BorrowedFd<'_>>,
+) -> Result<()> {
+    const OPERATION: &str = "vkImportSemaphoreFdKHR";
+    let functions = interop.functions().semaphore(OPERATION)?;
+    let loan = file.map(LentFd::new).transpose()?;
+    let info = vk::ImportSemaphoreFdInfoKHR::default()
+        .semaphore(semaphore)
+        .flags(vk::SemaphoreImportFlags::TEMPORARY)
+        .handle_type(vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD)
+        .fd(loan.as_ref().map_or(-1, LentFd::as_raw_fd));
+    // SAFETY: the caller's promise; the descriptor is open and the loan lets the driver keep it, or it is the -1 of a
+    // signalled fence.
+    let outcome = unsafe { functions.import_semaphore_fd(&info) };
+    let outcome = match loan {
+        Some(loan) => finish(loan, outcome),
+        None => outcome,
+    };
+    outcome.map_err(|code| error::import(OPERATION, code))
+}
+
+/// Exports the payload of a binary semaphore as a new sync file, and resets it. `None` for the -1 of a signalled fence.
+///
+/// # Safety
+/// The semaphore must be live, created for export as `SYNC_FD`, and have a submitted signal for which nothing waits, and so
+/// must everything on which that signal depends.
+pub(crate) unsafe fn export_sync_file(interop: &VulkanInterop, semaphore: vk::Semaphore) -> Result<Option<OwnedFd>> {
+    const OPERATION: &str = "vkGetSemaphoreFdKHR";
+    let sync_fd = vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD;
+    let info = vk::SemaphoreGetFdInfoKHR::default().semaphore(semaphore).handle_type(sync_fd);
+    let functions = interop.functions().semaphore(OPERATION)?;
+    // SAFETY: the caller's promises; `Functions::semaphore` has the function.
+    let fd = unsafe { functions.get_semaphore_fd(&info) }.checked(OPERATION)?;
+    if fd == -1 {
+        return Ok(None);
+    }
+    // SAFETY: a successful export makes a new descriptor, which the caller owns.
+    unsafe { take_over(OPERATION, fd) }.map(Some)
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod names {
     pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
         SEMAPHORE_EXTENSION,
         vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+        vk::EXT_QUEUE_FAMILY_FOREIGN_NAME,
         vk::KHR_IMAGE_FORMAT_LIST_NAME,
         vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME,
     ];

@@ -2,6 +2,8 @@
 
 mod export;
 mod import;
+#[cfg(unix)]
+pub(crate) mod picture;
 pub(crate) mod planar;
 mod spec;
 
@@ -56,6 +58,30 @@ struct Inner {
     offset: u64,
     /// Owner of the image after the submitted commands.
     ownership: Arc<Ownership>,
+    /// The queue family of the other side: `VK_QUEUE_FAMILY_EXTERNAL`, or `VK_QUEUE_FAMILY_FOREIGN_EXT`.
+    other_family: u32,
+}
+
+/// The layout of an image tiled by a DRM modifier; the device supports each modifier.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Modifiers<'a> {
+    /// Another tiling.
+    None,
+    /// The driver chooses.
+    OneOf(&'a [u64]),
+    /// A modifier, and the layout of each memory plane.
+    #[cfg(unix)]
+    Explicit(u64, &'a [vk::SubresourceLayout]),
+}
+
+/// The owner of an image after its creation, and the queue family of the other side.
+type Owner = (State, u32);
+
+impl Inner {
+    fn new(image: Unbound, memory: Memory, offset: u64, (state, other_family): Owner) -> Self {
+        let ownership = Arc::new(Ownership::new(Object::Image, image.raw, state));
+        Self { image, memory, others: Vec::new(), offset, ownership, other_family }
+    }
 }
 
 /// An image without memory: the state between `vkCreateImage` and `vkBindImageMemory`.
@@ -70,23 +96,24 @@ struct Unbound {
 impl Unbound {
     /// Creates the image. The caller has checked the image, and that the device shares it as `external`.
     fn new(interop: &VulkanInterop, spec: &ImageSpec, external: vk::ExternalMemoryHandleTypeFlags) -> Result<Self> {
-        Self::create(interop, spec, spec.texel_format()?, external, &[])
+        Self::create(interop, spec, spec.texel_format()?, external, Modifiers::None)
     }
 
-    /// As [`new`](Self::new), for an image with this format of its texels, or of its luma. The modifiers, of which the
-    /// driver chooses, are for the tiling by DRM modifiers only; the device supports each.
+    /// As [`new`](Self::new), for an image with this format of its texels, or of its luma.
     fn create(
         interop: &VulkanInterop,
         spec: &ImageSpec,
         format: TexelFormat,
         external: vk::ExternalMemoryHandleTypeFlags,
-        modifiers: &[u64],
+        modifiers: Modifiers<'_>,
     ) -> Result<Self> {
         const OPERATION: &str = "vkCreateImage";
         interop.check_process(OPERATION)?;
         let query = spec.query();
         let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
-        let mut modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);
+        let mut modifier_list;
+        #[cfg(unix)]
+        let mut explicit;
         let mut info = vk::ImageCreateInfo::default()
             .flags(query.flags)
             .image_type(query.image_type)
@@ -100,8 +127,19 @@ impl Unbound {
             .sharing_mode(vk::SharingMode::EXCLUSIVE)
             .initial_layout(vk::ImageLayout::UNDEFINED)
             .push_next(&mut external_info);
-        if !modifiers.is_empty() {
-            info = info.push_next(&mut modifier_list);
+        match modifiers {
+            Modifiers::None => {}
+            Modifiers::OneOf(modifiers) => {
+                modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);
+                info = info.push_next(&mut modifier_list);
+            }
+            #[cfg(unix)]
+            Modifiers::Explicit(modifier, layouts) => {
+                explicit = vk::ImageDrmFormatModifierExplicitCreateInfoEXT::default()
+                    .drm_format_modifier(modifier)
+                    .plane_layouts(layouts);
+                info = info.push_next(&mut explicit);
+            }
         }
         // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked extent, levels, layers and usage
         // against each other and against the device's limits for such images.
@@ -112,16 +150,20 @@ impl Unbound {
     }
 
     fn needs(&self) -> Needs {
-        // SAFETY: this object owns the image; only `planar` creates disjoint ones, and queries their planes.
+        // SAFETY: this object owns the image; only `planar` and `picture` create disjoint ones, and query their planes.
         unsafe { Needs::of_image(&self.interop, self.raw) }
     }
 
     /// Binds memory that was allocated for [`needs`](Self::needs) plus `offset` bytes before it. `offset` is a multiple
     /// of the image's alignment, and 0 for a dedicated allocation.
     fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
+        self.bind_for(memory, offset, (state, vk::QUEUE_FAMILY_EXTERNAL))
+    }
+
+    /// As [`bind`](Self::bind), with the queue family of the other side.
+    fn bind_for(self, memory: Memory, offset: u64, owner: Owner) -> Result<OwnedImage> {
         // Built before the bind, so that a failure drops both in the right order.
-        let ownership = Arc::new(Ownership::new(Object::Image, self.raw, state));
-        let inner = Inner { image: self, memory, others: Vec::new(), offset, ownership };
+        let inner = Inner::new(self, memory, offset, owner);
         // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
         // size fit the image at the offset, which the caller has aligned; the image was created for the memory's handle
         // type if that is shared; the allocation is dedicated to this image with offset 0, or to nothing where the
@@ -189,6 +231,11 @@ impl OwnedImage {
     /// As [`assume_initialized`](Self::assume_initialized).
     pub unsafe fn assume_released(&self) {
         self.ownership().set(State::External);
+    }
+
+    /// The queue family of the other side.
+    pub(crate) fn other_family(&self) -> u32 {
+        self.inner.other_family
     }
 
     pub(crate) fn ownership(&self) -> &Arc<Ownership> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{Error, PlaneLayout, Result, VideoFormat};
 
-use super::{ImageSpec, Inner, OwnedImage, Unbound};
+use super::{ImageSpec, Inner, Modifiers, OwnedImage, Owner, Unbound};
 use crate::error::Checked;
 use crate::format::TexelFormat;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
-use crate::tracking::{Object, Ownership, State};
+use crate::tracking::State;
 
 /// Aspects of the planes.
 const PLANES: [vk::ImageAspectFlags; 3] =
@@ -47,7 +47,8 @@ pub(crate) struct Planar<'a> {
 impl Planar<'_> {
     fn unbound(&self, interop: &VulkanInterop) -> Result<Unbound> {
         let luma = TexelFormat::from_vulkan(vk::Format::from_raw(self.format.plane_vulkan_number(0)))?;
-        Unbound::create(interop, self.spec, luma, self.types, self.modifiers)
+        let modifiers = if self.modifiers.is_empty() { Modifiers::None } else { Modifiers::OneOf(self.modifiers) };
+        Unbound::create(interop, self.spec, luma, self.types, modifiers)
     }
 
     /// Creates the image in one allocation.
@@ -72,28 +73,41 @@ impl Planar<'_> {
             }
             Memory::new(interop, &needs, &Sharing::Export(self.types), self.placement, false)
         };
-        let mut memories = planes.iter().map(allocate).collect::<Result<Vec<_>>>()?;
-        let memory = memories.remove(0);
-        // Built before the bind, so that a failure drops image and memory in the right order.
-        let ownership = Arc::new(Ownership::new(Object::Image, image.raw, State::New));
-        let inner = Inner { image, memory, others: memories, offset: 0, ownership };
-        let mut aspects = PLANES.map(|plane| vk::BindImagePlaneMemoryInfo::default().plane_aspect(plane));
-        let binds: Vec<_> = [&inner.memory]
-            .into_iter()
-            .chain(&inner.others)
-            .zip(&mut aspects)
-            .map(|(memory, plane)| {
-                vk::BindImageMemoryInfo::default().image(inner.image.raw).memory(memory.as_raw()).push_next(plane)
-            })
-            .collect();
-        // SAFETY: the objects belong to this crate and to one device; no plane is bound yet, and each is bound once, at
-        // offset 0 of memory that was allocated for it alone and is not dedicated; the image was created for the memory's
-        // handle type.
-        unsafe { interop.device().bind_image_memory2(&binds) }
-            .checked("vkBindImageMemory2")
-            .map_err(|error| error.with_device(interop.identity()))?;
-        Ok(OwnedImage { inner: Arc::new(inner) })
+        let memories = planes.iter().map(allocate).collect::<Result<Vec<_>>>()?;
+        bind_planes(image, planes, memories, (State::New, vk::QUEUE_FAMILY_EXTERNAL))
     }
+}
+
+/// Binds each plane of a disjoint image, by its aspect, to its memory. The image has all of these planes and no others, each
+/// memory was allocated for its plane alone and is not dedicated.
+pub(super) fn bind_planes(
+    image: Unbound,
+    planes: &[vk::ImageAspectFlags],
+    mut memories: Vec<Memory>,
+    owner: Owner,
+) -> Result<OwnedImage> {
+    let memory = memories.remove(0);
+    // Built before the bind, so that a failure drops image and memory in the right order.
+    let mut inner = Inner::new(image, memory, 0, owner);
+    inner.others = memories;
+    let mut aspects: Vec<_> =
+        planes.iter().map(|plane| vk::BindImagePlaneMemoryInfo::default().plane_aspect(*plane)).collect();
+    let binds: Vec<_> = [&inner.memory]
+        .into_iter()
+        .chain(&inner.others)
+        .zip(&mut aspects)
+        .map(|(memory, plane)| {
+            vk::BindImageMemoryInfo::default().image(inner.image.raw).memory(memory.as_raw()).push_next(plane)
+        })
+        .collect();
+    let interop = &inner.image.interop;
+    // SAFETY: the objects belong to this crate and to one device; no plane is bound yet, and each is bound once, at
+    // offset 0 of memory that was allocated for it alone and is not dedicated; the image was created for the memory's
+    // handle type.
+    unsafe { interop.device().bind_image_memory2(&binds) }
+        .checked("vkBindImageMemory2")
+        .map_err(|error| error.with_device(interop.identity()))?;
+    Ok(OwnedImage { inner: Arc::new(inner) })
 }
 
 impl OwnedImage {

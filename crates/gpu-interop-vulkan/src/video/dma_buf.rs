@@ -8,28 +8,14 @@ use super::export::{ExportableVideo, Images, VideoOptions};
 use super::spec::PlaneStorage;
 use crate::error::Checked;
 use crate::export::exportable_as;
-use crate::identity::has_extension;
 use crate::image::OwnedImage;
 use crate::image::planar::{Planar, memory_plane_aspect};
 use crate::interop::VulkanInterop;
 use crate::memory::Memory;
+use crate::picture::{ModifierSupport, functions, list, supported};
 use crate::placement::MemoryPlacement;
 
-/// A modifier that a device supports for a format, with the number of its memory planes.
-type Supported = (DrmModifier, usize);
-
 const OPERATION: &str = "ExportableVideo::with_modifiers";
-
-impl VulkanInterop {
-    /// The DRM modifiers that the device knows for a format; whether it exports such images depends on their usage and size.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`] if the physical device lacks `VK_EXT_image_drm_format_modifier`.
-    #[doc(alias("vkGetPhysicalDeviceFormatProperties2", "VkDrmFormatModifierPropertiesListEXT"))]
-    pub fn drm_modifiers(&self, format: vk::Format) -> Result<Vec<DrmModifier>> {
-        Ok(supported(self, "VulkanInterop::drm_modifiers", format)?.into_iter().map(|(modifier, _)| modifier).collect())
-    }
-}
 
 impl ExportableVideo {
     /// Creates one multi-planar image whose layout is one of these DRM modifiers, chosen by the driver, exported as a dma-buf
@@ -47,13 +33,13 @@ impl ExportableVideo {
         let image = spec.planar_image();
         image.query().check(OPERATION, true)?;
         let known = supported(interop, OPERATION, image.format)?;
-        let functions = functions(interop)?;
+        let functions = functions(interop, OPERATION)?;
         let kind = MemoryHandleKind::DmaBufFd;
         let mut types = vk::ExternalMemoryHandleTypeFlags::empty();
         // See `ExportableImage::new`.
         let compressed = interop.is_nvidia_driver() && options.memory == MemoryPlacement::DeviceLocal;
         let (mut usable, mut dedicated) = (Vec::new(), compressed);
-        for (modifier, _) in known.iter().filter(|(modifier, _)| modifiers.contains(modifier)) {
+        for ModifierSupport { modifier, .. } in known.iter().filter(|known| modifiers.contains(&known.modifier)) {
             let (features, limits) = match interop.image_support_with(kind, &image.query(), Some(modifier.0)) {
                 Ok(found) => found,
                 Err(error) if error.kind() == ErrorKind::Unsupported => continue,
@@ -67,15 +53,12 @@ impl ExportableVideo {
             }
         }
         if usable.is_empty() {
-            let list = |modifiers: &mut dyn Iterator<Item = &DrmModifier>| {
-                modifiers.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            };
             let message = "the device exports no such picture as a dma-buf with any of the modifiers";
             return Err(Error::unsupported(OPERATION, message)
                 .with_device(interop.identity())
                 .with_context("picture", format_args!("{spec:?}"))
-                .with_context("modifiers", list(&mut modifiers.iter()))
-                .with_context("known to the device", list(&mut known.iter().map(|(modifier, _)| modifier))));
+                .with_context("modifiers", list(modifiers))
+                .with_context("known to the device", list(known.iter().map(|known| &known.modifier))));
         }
         let planar = Planar {
             spec: &image,
@@ -92,11 +75,11 @@ impl ExportableVideo {
             .checked("vkGetImageDrmFormatModifierPropertiesEXT")
             .map_err(|error| error.with_device(interop.identity()))?;
         let chosen = DrmModifier(properties.drm_format_modifier);
-        let Some(modifier) = known.into_iter().find(|(modifier, _)| *modifier == chosen) else {
+        let Some(found) = known.into_iter().find(|known| known.modifier == chosen) else {
             let message = "the driver chose a modifier that it does not report for the format";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message).with_context("modifier", chosen));
         };
-        Ok(Self { spec, images: Images::Planar(image), handle: kind, modifier: Some(modifier) })
+        Ok(Self { spec, images: Images::Planar(image), handle: kind, modifier: Some((chosen, found.memory_planes)) })
     }
 
     /// The DRM modifier of a picture from [`with_modifiers`](Self::with_modifiers), and `LINEAR` for linear tiling.
@@ -158,48 +141,4 @@ impl ExportableVideo {
         let mut memories = self.images().flat_map(OwnedImage::memories);
         memories.nth(memory).is_some_and(Memory::is_dedicated)
     }
-}
-
-/// The functions of the extension, if it is enabled.
-fn functions(interop: &VulkanInterop) -> Result<ash::ext::image_drm_format_modifier::Device> {
-    let name = c"vkGetImageDrmFormatModifierPropertiesEXT";
-    // SAFETY: instance and device are live and belong together (`VulkanInterop::new`).
-    let found = unsafe { interop.instance().get_device_proc_addr(interop.device().handle(), name.as_ptr()) };
-    if found.is_none() {
-        let message = "the device was created without VK_EXT_image_drm_format_modifier; enable it (see \
-                       VulkanInterop::optional_device_extensions)";
-        return Err(Error::unsupported(OPERATION, message).with_device(interop.identity()));
-    }
-    Ok(ash::ext::image_drm_format_modifier::Device::new(interop.instance(), interop.device()))
-}
-
-/// The modifiers that the device knows for a format, with the number of memory planes of each: from 1 to 4.
-fn supported(interop: &VulkanInterop, operation: &'static str, format: vk::Format) -> Result<Vec<Supported>> {
-    interop.check_process(operation)?;
-    let (instance, physical_device) = (interop.instance(), interop.physical_device());
-    // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
-    let listed = unsafe { has_extension(instance, physical_device, vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME) };
-    if !listed {
-        let message = "the device has no images with DRM modifiers (VK_EXT_image_drm_format_modifier); use linear tiling and \
-                       opaque handles";
-        return Err(Error::unsupported(operation, message).with_device(interop.identity()));
-    }
-    let query = |list: &mut vk::DrmFormatModifierPropertiesListEXT<'_>| {
-        let mut properties = vk::FormatProperties2::default().push_next(list);
-        // SAFETY: the instance is 1.1 or later, and the device has the extension of the structure, whose array, if any, has
-        // the stated length.
-        unsafe { instance.get_physical_device_format_properties2(physical_device, format, &mut properties) };
-    };
-    let mut list = vk::DrmFormatModifierPropertiesListEXT::default();
-    query(&mut list);
-    let mut found = vec![vk::DrmFormatModifierPropertiesEXT::default(); list.drm_format_modifier_count as usize];
-    let mut list = vk::DrmFormatModifierPropertiesListEXT::default().drm_format_modifier_properties(&mut found);
-    query(&mut list);
-    let count = list.drm_format_modifier_count as usize;
-    found.truncate(count);
-    let planes = |count: u32| count.clamp(1, 4) as usize;
-    Ok(found
-        .into_iter()
-        .map(|found| (DrmModifier(found.drm_format_modifier), planes(found.drm_format_modifier_plane_count)))
-        .collect())
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use ash::vk::{self, Handle};
+use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 use gpu_interop_core::{
     ErrorKind, ExporterTimeline, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
     VideoFormat,
@@ -13,10 +14,20 @@ use gpu_interop_test_support::request::{memory_request, semaphore_request};
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ExportableVideo,
     HeadlessContext, HeadlessOptions, ImageImportOptions, ImageOptions, ImageSpec, ImportedBuffer, ImportedImage,
-    ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, PlaneStorage, RawMemory, VideoOptions, VideoSpec,
+    ImportedPicture, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, PictureOptions, PlaneStorage,
+    RawMemory, SyncFileSemaphore, VideoOptions, VideoSpec, VulkanInterop,
 };
 
 use crate::driver::{Settings, calls, context, file, start, try_start};
+
+fn import_picture(interop: &VulkanInterop, usage: vk::ImageUsageFlags) -> Result<()> {
+    let plane = || DmaBufPlane::new(file(8192), 0, 64);
+    let picture =
+        DmaBufPicture::new(DrmFourcc::from_code("NV12"), DrmModifier::LINEAR, [16, 8], vec![plane(), plane()]);
+    // SAFETY: the fake driver only records the calls.
+    let imported = unsafe { ImportedPicture::new(interop, picture, &PictureOptions::new(usage)) };
+    imported.map(drop).map_err(|failure| failure.into_parts().0)
+}
 
 /// Each call that needs the driver.
 #[test]
@@ -37,6 +48,7 @@ fn calls_in_a_forked_process_call_no_driver() {
     let raw = RawMemory::new(vk::DeviceMemory::from_raw(0xd9), 64);
     let picture = VideoOptions::new(VideoSpec::new(VideoFormat::Nv12, [16, 8], vk::ImageUsageFlags::SAMPLED));
     let joint = VideoOptions::new(picture.video.storage(PlaneStorage::Joint));
+    let usage_of_picture = vk::ImageUsageFlags::SAMPLED;
     let calls_of_the_driver: Vec<Call<'_>> = vec![
         ("HeadlessContext::new", Box::new(|| HeadlessContext::new(&HeadlessOptions::default()).map(drop))),
         ("HeadlessContext::devices", Box::new(|| HeadlessContext::devices().map(drop))),
@@ -47,6 +59,20 @@ fn calls_in_a_forked_process_call_no_driver() {
         ("image_features", Box::new(|| interop.image_features(kind, &spec.query()).map(drop))),
         ("semaphore_features", Box::new(|| interop.semaphore_features(fd).map(drop))),
         ("drm_modifiers", Box::new(|| interop.drm_modifiers(vk::Format::R8_UNORM).map(drop))),
+        (
+            "picture_modifiers",
+            Box::new(|| interop.picture_modifiers(DrmFourcc::from_code("NV12"), usage_of_picture).map(drop)),
+        ),
+        ("ImportedPicture", Box::new(|| import_picture(&interop, usage_of_picture))),
+        ("sync_file_features", Box::new(|| interop.sync_file_features().map(drop))),
+        ("SyncFileSemaphore", Box::new(|| SyncFileSemaphore::new(&interop).map(drop))),
+        (
+            "from_sync_file",
+            Box::new(|| {
+                let outcome = ImportedSemaphore::from_sync_file(&interop, None);
+                outcome.map(drop).map_err(|failure| failure.into_parts().0)
+            }),
+        ),
         ("OwnedBuffer", Box::new(|| OwnedBuffer::new(&interop, 64, usage, MemoryPlacement::DeviceLocal).map(drop))),
         ("ExportableBuffer", Box::new(|| ExportableBuffer::new(&interop, &BufferOptions::new(64, usage)).map(drop))),
         ("ExportableImage", Box::new(|| ExportableImage::new(&interop, &ImageOptions::new(spec)).map(drop))),

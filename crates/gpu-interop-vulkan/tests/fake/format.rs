@@ -131,6 +131,17 @@ fn object(number: i32, pointer: *const c_void) -> Option<String> {
             let modifiers = unsafe { elements(info.p_drm_format_modifiers, info.drm_format_modifier_count) };
             format!("modifiers {modifiers:x?}")
         }
+        1_000_158_004 => {
+            let info = at!(pointer, vk::ImageDrmFormatModifierExplicitCreateInfoEXT<'_>);
+            // SAFETY: as above.
+            let layouts = unsafe { elements(info.p_plane_layouts, info.drm_format_modifier_plane_count) };
+            let text = |plane: &vk::SubresourceLayout| {
+                let unused = [plane.size, plane.array_pitch, plane.depth_pitch];
+                format!("{} {} {unused:?}", plane.offset, plane.row_pitch)
+            };
+            let planes = layouts.iter().map(text).collect::<Vec<_>>().join(", ");
+            format!("modifier {:#x}, planes {planes}", info.drm_format_modifier)
+        }
         1_000_146_001 => format!("image {:#x}", at!(pointer, vk::ImageMemoryRequirementsInfo2<'_>).image.as_raw()),
         _ => return None,
     })
@@ -288,6 +299,9 @@ fn handles<T: Handle + Copy>(handles: &[T]) -> String {
 
 /// Describes a descriptor lent to the driver: the caller's own or a duplicate, the file, and close-on-exec.
 pub(crate) fn descriptor(fd: RawFd) -> String {
+    if fd == -1 {
+        return "no descriptor".to_owned();
+    }
     let (own, file) = driver::lent();
     // SAFETY: the library passes an open descriptor, which is only inspected.
     let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };

@@ -13,9 +13,11 @@ mod forks;
 mod format;
 mod images;
 mod instance;
+mod pictures;
 mod results;
 mod semaphores;
 mod submissions;
+mod sync_files;
 mod video;
 
 /// Compares the recorded calls; fails with the first one that differs.

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use ash::vk;
 
-use crate::driver::settings;
+use crate::driver::{Settings, settings};
 
 /// Size and alignment of every buffer and image, bytes.
 const NEEDS: (u64, u64) = (8192, 4096);
@@ -23,11 +23,19 @@ pub(crate) fn memory_types() -> vk::PhysicalDeviceMemoryProperties {
 }
 
 pub(crate) fn external_memory() -> vk::ExternalMemoryProperties {
-    let features = if settings().dedicated_only { 0x7 } else { 0x6 };
+    let Settings { dedicated_only, importable, .. } = settings();
+    let features = 0x2 | u32::from(dedicated_only) | if importable { 0x4 } else { 0 };
     vk::ExternalMemoryProperties {
         external_memory_features: vk::ExternalMemoryFeatureFlags::from_raw(features),
         ..Default::default()
     }
+}
+
+/// Features of images with a modifier: all, but the second has no `VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT`, and there may be no
+/// `VK_FORMAT_FEATURE_DISJOINT_BIT`.
+fn modifier_features(index: usize) -> vk::FormatFeatureFlags {
+    let missing = if settings().disjoint { 0 } else { 0x40_0000 } | if index == 1 { 0x2 } else { 0 };
+    vk::FormatFeatureFlags::from_raw(!missing)
 }
 
 pub(crate) fn image_limits() -> vk::ImageFormatProperties {
@@ -83,7 +91,7 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                         to.add(index).write(vk::DrmFormatModifierPropertiesEXT {
                             drm_format_modifier: modifier,
                             drm_format_modifier_plane_count: settings().memory_planes,
-                            ..Default::default()
+                            drm_format_modifier_tiling_features: modifier_features(index),
                         });
                     }
                 }

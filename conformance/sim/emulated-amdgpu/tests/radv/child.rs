@@ -9,15 +9,17 @@ use ash::vk;
 
 use crate::CHILD;
 use crate::modifiers;
+use crate::pictures;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::shared::{COLOR, to_general};
+use crate::sync_files;
 use crate::vulkan::{Gpu, Result, barrier};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 17] = [
+pub(crate) const TESTS: [(&str, Test); 21] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -26,6 +28,10 @@ pub(crate) const TESTS: [(&str, Test); 17] = [
     ("timelines", timelines),
     ("second_process", second_process),
     ("modifiers", modifiers::modifiers),
+    ("pictures", pictures::pictures),
+    ("pictures_second_process", pictures::second_process),
+    ("pictures_without_gpu", pictures::without_gpu),
+    ("sync_files", sync_files::sync_files),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
@@ -45,6 +51,7 @@ pub(crate) fn run(arguments: &[String]) {
     let result = match arguments {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
         [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
+        [peer, numbers @ ..] if peer == pictures::PEER => pictures::peer(numbers),
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }

@@ -17,6 +17,8 @@ mod clients;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod modifiers;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod pictures;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 // AMD's HIP runtime in the same process.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -26,6 +28,8 @@ mod runtime;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../shared/mod.rs"]
 mod shared;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod sync_files;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vulkan;
 

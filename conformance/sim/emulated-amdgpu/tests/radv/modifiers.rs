@@ -18,6 +18,11 @@ const LINEAR: u64 = 0;
 /// The bit of AMD's modifiers for compressed colours, with data that other drivers do not read.
 const COMPRESSED: u64 = 1 << 13;
 
+/// `true` for a modifier without compressed colours.
+pub(crate) fn is_plain(modifier: u64) -> bool {
+    modifier == LINEAR || modifier & COMPRESSED == 0
+}
+
 /// The layout of an image: its modifier, where it begins and the bytes of a row.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
@@ -37,8 +42,7 @@ fn offered(gpu: &Gpu) -> Result<Vec<u64>> {
     query(&mut list);
     let mut all = vec![vk::DrmFormatModifierPropertiesEXT::default(); list.drm_format_modifier_count as usize];
     query(&mut vk::DrmFormatModifierPropertiesListEXT::default().drm_format_modifier_properties(&mut all));
-    let plain = |modifier: &u64| *modifier == LINEAR || modifier & COMPRESSED == 0;
-    Ok(all.iter().map(|it| it.drm_format_modifier).filter(plain).collect())
+    Ok(all.iter().map(|it| it.drm_format_modifier).filter(|modifier| is_plain(*modifier)).collect())
 }
 
 /// An image of a modifier in exportable memory.

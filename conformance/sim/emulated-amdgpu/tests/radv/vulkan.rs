@@ -98,6 +98,7 @@ impl Gpu {
             ash::khr::external_semaphore_fd::NAME,
             ash::ext::external_memory_dma_buf::NAME,
             ash::ext::image_drm_format_modifier::NAME,
+            ash::ext::queue_family_foreign::NAME,
         ];
         let extensions = extensions.map(std::ffi::CStr::as_ptr);
         let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);

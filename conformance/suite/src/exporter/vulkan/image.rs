@@ -11,6 +11,11 @@ use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
 
+/// The usage of images that Vulkan draws to: shaders of a render pass also read them.
+const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw() | vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
+);
+
 /// The usage of every image of the suite.
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw()
@@ -209,7 +214,7 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
     let used = |bit, flag| if spec.usage.contains(bit) { flag } else { vk::ImageUsageFlags::empty() };
     let usage = USAGE
         | used(ArrayUsage::SURFACE_LOAD_STORE, vk::ImageUsageFlags::STORAGE)
-        | used(ArrayUsage::COLOR_ATTACHMENT, vk::ImageUsageFlags::COLOR_ATTACHMENT);
+        | used(ArrayUsage::COLOR_ATTACHMENT, ATTACHMENTS);
     let tiling = match spec.tiling {
         Tiling::Optimal => vk::ImageTiling::OPTIMAL,
         Tiling::Linear => vk::ImageTiling::LINEAR,

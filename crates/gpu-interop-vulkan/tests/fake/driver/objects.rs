@@ -45,15 +45,20 @@ functions! {
     PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
         device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
     ) -> vk::Result {
-        let listed = settings().modifiers;
-        write_result!(count, listed.into());
-        if listed && !to.is_null() {
+        let all = [
+            (settings().modifiers, c"VK_EXT_image_drm_format_modifier"),
+            (settings().dma_bufs, c"VK_EXT_external_memory_dma_buf"),
+            (settings().foreign, c"VK_EXT_queue_family_foreign"),
+        ];
+        let names: Vec<_> = all.into_iter().filter_map(|(listed, name)| listed.then_some(name)).collect();
+        write_result!(count, u32::try_from(names.len()).unwrap_or(0));
+        for (index, name) in names.iter().enumerate().filter(|_| !to.is_null()) {
             let mut extension = vk::ExtensionProperties::default();
-            let name = vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME.to_bytes();
-            for (to, from) in extension.extension_name.iter_mut().zip(name) {
+            for (to, from) in extension.extension_name.iter_mut().zip(name.to_bytes()) {
                 *to = from.cast_signed();
             }
-            write_result!(to, extension);
+            // SAFETY: the library passes an array for all of them.
+            unsafe { to.add(index).write(extension) };
         }
         vk::Result::SUCCESS
     }
@@ -98,7 +103,7 @@ functions! {
     ) -> () {
         record("vkGetPhysicalDeviceExternalSemaphoreProperties", formatted!(info));
         // SAFETY: the library passes a pointer to the structure.
-        unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(0x3) };
+        unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(settings().semaphores) };
     }
 
     PFN_vkGetBufferMemoryRequirements2 vkGetBufferMemoryRequirements2(
@@ -203,7 +208,7 @@ functions! {
         let arguments = format!("type {:#x}, {}", types.as_raw(), crate::format::descriptor(fd));
         record("vkGetMemoryFdPropertiesKHR", arguments);
         // SAFETY: the library passes a pointer to the structure.
-        unsafe { (*to).memory_type_bits = 0x2 };
+        unsafe { (*to).memory_type_bits = settings().fd_types };
         vk::Result::SUCCESS
     }
 
@@ -211,15 +216,22 @@ functions! {
         device: Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, to: *mut RawFd,
     ) -> vk::Result {
         record("vkGetSemaphoreFdKHR", formatted!(info));
-        write_result!(to, file(64).into_raw_fd());
-        vk::Result::SUCCESS
+        // SAFETY: the library passes a pointer to the structure.
+        let sync_file = unsafe { (*info).handle_type } == vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD;
+        if settings().export_semaphore == vk::Result::SUCCESS {
+            write_result!(to, if sync_file && settings().signalled { -1 } else { file(64).into_raw_fd() });
+        }
+        settings().export_semaphore
     }
     PFN_vkImportSemaphoreFdKHR vkImportSemaphoreFdKHR(
         device: Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>,
     ) -> vk::Result {
         record("vkImportSemaphoreFdKHR", formatted!(info));
         // SAFETY: the library passes a pointer to the structure.
-        close_imported(unsafe { (*info).fd });
+        let fd = unsafe { (*info).fd };
+        if fd != -1 {
+            close_imported(fd);
+        }
         vk::Result::SUCCESS
     }
     PFN_vkGetSemaphoreCounterValue vkGetSemaphoreCounterValue(

@@ -27,14 +27,28 @@ pub(crate) struct Settings {
     pub(crate) wait_reaches: u64,
     /// Shared memory must be a dedicated allocation (`DEDICATED_ONLY`).
     pub(crate) dedicated_only: bool,
+    /// Shared memory is imported (`IMPORTABLE`).
+    pub(crate) importable: bool,
+    /// The memory types of descriptors that are imported, one bit each.
+    pub(crate) fd_types: u32,
     /// Every object requires a dedicated allocation.
     pub(crate) requires_dedicated: bool,
     /// Every format has `VK_FORMAT_FEATURE_DISJOINT_BIT`.
     pub(crate) disjoint: bool,
     /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
     pub(crate) modifiers: bool,
+    /// The device has `VK_EXT_external_memory_dma_buf`, enabled.
+    pub(crate) dma_bufs: bool,
+    /// The device has `VK_EXT_queue_family_foreign`, enabled.
+    pub(crate) foreign: bool,
     /// Number of memory planes of each modifier.
     pub(crate) memory_planes: u32,
+    /// Features of every semaphore: `EXPORTABLE` and `IMPORTABLE`.
+    pub(crate) semaphores: u32,
+    /// Exported sync files are of signalled fences, which have none.
+    pub(crate) signalled: bool,
+    /// Result of exports of semaphores.
+    pub(crate) export_semaphore: vk::Result,
     /// Result of queries of fences and waits for them.
     pub(crate) fence: vk::Result,
     /// Result of submissions.
@@ -53,10 +67,17 @@ impl Default for Settings {
             reached: 0,
             wait_reaches: 0,
             dedicated_only: false,
+            importable: true,
+            fd_types: 0x2,
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
+            dma_bufs: true,
+            foreign: true,
             memory_planes: 2,
+            semaphores: 0x3,
+            signalled: false,
+            export_semaphore: vk::Result::SUCCESS,
             fence: vk::Result::SUCCESS,
             submit: vk::Result::SUCCESS,
         }
