@@ -11,9 +11,10 @@ use crate::{DIRECTIONS, FORMATS, conversions, triples};
 
 const EXTENT: [u32; 2] = [16, 16];
 
-/// Every conversion in both directions. Prints the reason if there is no `ffmpeg`.
+/// Every conversion in both directions. Without `ffmpeg` it prints the reason, or fails if `GPU_INTEROP_REQUIRE_C` is set.
 pub(crate) fn compare() {
     if let Err(error) = Command::new("ffmpeg").arg("-version").stdout(Stdio::null()).status() {
+        assert!(std::env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; install ffmpeg");
         eprintln!("left out: needs the package ffmpeg: {error}");
         return;
     }
