@@ -106,6 +106,21 @@ fn pictures_are_handed_over_or_the_missing_driver_is_named() -> Tested {
     Ok(())
 }
 
+/// The measurement compares every byte of a result.
+#[test]
+fn conversions_are_measured() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "convert.p010")?;
+    for variant in ["to_rgba", "to_yuv", "copy"] {
+        let rate = find(&report, "convert.p010", variant)?;
+        assert_eq!(rate.unit, "GB/s");
+        assert!((0.001..1000.0).contains(&rate.median), "{rate:?}");
+    }
+    // Limits are for GPUs.
+    assert!(report.ratios.len() == 2 && report.ratios.iter().all(|ratio| ratio.limit.is_none()), "{:?}", report.ratios);
+    Ok(())
+}
+
 /// With a Vulkan driver the frame is handed over; each variant verifies its arrival.
 #[test]
 fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {

@@ -2,6 +2,7 @@
 //
 // Launches are one-dimensional, of any size: each thread processes every n-th element, where n is the number of threads.
 
+#include "convert.h"
 #include "pattern.h"
 #include "vendor.h"
 

@@ -1,8 +1,8 @@
-//! Test kernels of gpu-interop, and the pattern that they write and verify.
+//! Kernels of gpu-interop: conversions of video pictures ([`convert`]), and a pattern that tests write and verify.
 //!
 //! One device source in C (`kernels/device`) is built for NVIDIA as PTX and for AMD as code objects, and embedded here.
-//! The host backend has CPU versions of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] with the same names, so
-//! that a scenario runs on every backend.
+//! The host backend has CPU versions of [`YUV_TO_RGBA`], [`RGBA_TO_YUV`], [`FILL_PATTERN`], [`VERIFY_PATTERN`] and
+//! [`INCREMENT`] with the same names, so that programs and scenarios run on every backend.
 //!
 //! * NVIDIA: [`ptx`] contains all [`KERNELS`] for Volta (`sm_70`) and later GPUs, in PTX 6.0, which drivers since 384
 //!   load.
@@ -14,7 +14,8 @@
 //! The sources also compile for the CPU (`device/simulated.h`), for a library that the simulators of the drivers load.
 //! `crates/gpu-interop-wgpu/examples/kernels` uses the same headers and scripts for kernels of its own.
 //!
-//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and the pattern only.
+//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and the CPU versions only. The feature
+//! `launch` adds [`convert::Converter`], which enqueues conversions on a stream.
 //!
 //! # Rebuilding
 //! The library builds without a GPU compiler: the embedded files are checked in under `prebuilt`, with the SHA-256 of
@@ -28,17 +29,19 @@
 //!   of its [`Signature`].
 //! * A kernel completes its work in one-dimensional launches of any number of blocks and threads: each thread processes
 //!   every n-th element, where n is the number of threads.
-//! * The crate has no dependencies, no `unsafe` code and needs no driver.
+//! * Without the feature `launch` the crate has no dependencies, no `unsafe` code and needs no driver.
 //!
 //! # Requirements on the caller
 //! * Arguments match the [`Signature`] in number, order and types. Addresses are aligned to 4 bytes and refer to memory
-//!   of the stated counts until the kernel has run. No driver checks this.
+//!   of the stated counts until the kernel has run. No driver checks this. Those of conversions are aligned to a sample, a
+//!   pair of chroma and a texel, and refer to [`convert::plane_sizes`].
 //! * Counters are zeroed before the launch: kernels add to them. They wrap at 2^32 on a GPU.
 
 #![doc(html_root_url = "../")]
 
 #[cfg(feature = "prebuilt")]
 mod code_object;
+pub mod convert;
 mod pattern;
 mod signature;
 
@@ -49,8 +52,8 @@ use std::ffi::CStr;
 pub use code_object::{CODE_OBJECTS, code_object, code_object_among};
 pub use pattern::{pattern_word, write_pattern};
 pub use signature::{
-    FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, SURFACE_FILL, SURFACE_VERIFY, Signature, SurfaceShape,
-    TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN,
+    FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, RGBA_TO_YUV, SURFACE_FILL, SURFACE_VERIFY, Signature,
+    SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN, YUV_TO_RGBA,
 };
 
 #[cfg(feature = "prebuilt")]

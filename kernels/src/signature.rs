@@ -6,7 +6,7 @@ use std::ffi::CStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParameterType {
-    /// Device address of 32-bit words.
+    /// Device address.
     Ptr,
     /// 32-bit integer.
     U32,
@@ -54,6 +54,32 @@ macro_rules! signature {
         }
     };
 }
+
+/// Converts NV12 or P010 to RGBA or BGRA. The addresses are those of the planes; [`convert`](crate::convert) describes the
+/// result. [`Conversion::yuv_to_rgba_numbers`](crate::convert::Conversion::yuv_to_rgba_numbers) are the other arguments.
+///
+/// * `luma_pitch`, `chroma_pitch`, `rgba_pitch`: bytes from one row to the next;
+/// * `width`, `height`: of luma and RGBA, in texels;
+/// * `sample_size`: 1 or 2 bytes;
+/// * `siting`: 0 is left, 1 is centre;
+/// * `blue_first`: 0 is RGBA, 1 is BGRA;
+/// * the rest are coefficients of the sums, with 20 bits of fraction.
+pub const YUV_TO_RGBA: Signature = signature!(
+    c"yuv_to_rgba", false,
+    luma: Ptr, chroma: Ptr, rgba: Ptr, luma_pitch: U32, chroma_pitch: U32, rgba_pitch: U32, width: U32, height: U32,
+    sample_size: U32, siting: U32, blue_first: U32, luma_scale: U32, red_v: U32, green_u: U32, green_v: U32,
+    blue_u: U32, red_base: U32, green_base: U32, blue_base: U32
+);
+
+/// Converts RGBA or BGRA to NV12 or P010. The arguments up to `siting` are those of [`YUV_TO_RGBA`], and
+/// [`Conversion::rgba_to_yuv_numbers`](crate::convert::Conversion::rgba_to_yuv_numbers) are all after the addresses. The
+/// coefficients are those of the first three bytes of a texel.
+pub const RGBA_TO_YUV: Signature = signature!(
+    c"rgba_to_yuv", false,
+    luma: Ptr, chroma: Ptr, rgba: Ptr, luma_pitch: U32, chroma_pitch: U32, rgba_pitch: U32, width: U32, height: U32,
+    sample_size: U32, siting: U32, luma_0: U32, luma_1: U32, luma_2: U32, u_0: U32, u_1: U32, u_2: U32, v_0: U32,
+    v_1: U32, v_2: U32, luma_base: U32, chroma_base: U32
+);
 
 /// Writes [`pattern_word`](crate::pattern_word)`(seed, n)` to word `n`, for all `n < count`.
 pub const FILL_PATTERN: Signature = signature!(c"fill_pattern", false, words: Ptr, count: U64, seed: U32);
@@ -109,8 +135,17 @@ pub const TEXTURE_READ_LEVEL: Signature = signature!(
 );
 
 /// All kernels.
-pub const KERNELS: &[Signature] =
-    &[FILL_PATTERN, VERIFY_PATTERN, INCREMENT, SURFACE_FILL, SURFACE_VERIFY, TEXTURE_READ, TEXTURE_READ_LEVEL];
+pub const KERNELS: &[Signature] = &[
+    YUV_TO_RGBA,
+    RGBA_TO_YUV,
+    FILL_PATTERN,
+    VERIFY_PATTERN,
+    INCREMENT,
+    SURFACE_FILL,
+    SURFACE_VERIFY,
+    TEXTURE_READ,
+    TEXTURE_READ_LEVEL,
+];
 
 /// `shape` argument of [`SURFACE_FILL`] and [`SURFACE_VERIFY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

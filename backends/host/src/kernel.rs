@@ -6,10 +6,11 @@ use std::ffi::CString;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gpu_interop_core::{ByValue, DevicePtr, Error, KernelArg, LaunchConfig, Result};
-use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN, pattern_word};
+use gpu_interop_kernels::convert::{cpu, plane_sizes};
+use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, RGBA_TO_YUV, VERIFY_PATTERN, YUV_TO_RGBA, pattern_word};
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
@@ -162,6 +163,28 @@ impl KernelCall<'_> {
         // run. Atomics permit concurrent access by an exporter.
         Ok(unsafe { std::slice::from_raw_parts(ptr, count) })
     }
+
+    /// Returns the planes of a conversion and its 32-bit arguments, which follow the three addresses.
+    fn planes<const N: usize>(&self) -> Result<([&[AtomicU8]; 3], [u32; N]), String> {
+        let pointers = [self.ptr(0)?, self.ptr(1)?, self.ptr(2)?];
+        let mut numbers = [0; N];
+        for (number, index) in numbers.iter_mut().zip(3..) {
+            *number = self.u32(index)?;
+        }
+        let sizes = plane_sizes(&numbers).unwrap_or([0; 3]);
+        let mut planes: [&[AtomicU8]; 3] = [&[]; 3];
+        for (index, ((plane, ptr), size)) in planes.iter_mut().zip(pointers).zip(sizes).enumerate() {
+            let size = usize::try_from(size).ok().filter(|size| isize::try_from(*size).is_ok());
+            let size = size.ok_or_else(|| format!("the plane of argument {index} is larger than the address space"))?;
+            if ptr.is_null() {
+                return Err(format!("argument {index} is null"));
+            }
+            // SAFETY: the caller of `Stream::launch` promises that the address holds the plane until the kernel has run.
+            // Atomics permit concurrent access by an exporter.
+            *plane = unsafe { std::slice::from_raw_parts(ptr.cast(), size) };
+        }
+        Ok((planes, numbers))
+    }
 }
 
 /// Converts a device address of this backend to a pointer.
@@ -200,7 +223,19 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
         }
         Ok(())
     }
+    fn yuv_to_rgba(call: &KernelCall<'_>) -> Result<(), String> {
+        let (planes, numbers) = call.planes()?;
+        cpu::yuv_to_rgba(planes, &numbers);
+        Ok(())
+    }
+    fn rgba_to_yuv(call: &KernelCall<'_>) -> Result<(), String> {
+        let (planes, numbers) = call.planes()?;
+        cpu::rgba_to_yuv(planes, &numbers);
+        Ok(())
+    }
     [
+        HostKernel::new(YUV_TO_RGBA.name.to_owned(), yuv_to_rgba),
+        HostKernel::new(RGBA_TO_YUV.name.to_owned(), rgba_to_yuv),
         HostKernel::new(FILL_PATTERN.name.to_owned(), fill_pattern),
         HostKernel::new(VERIFY_PATTERN.name.to_owned(), verify_pattern),
         HostKernel::new(INCREMENT.name.to_owned(), increment),

@@ -14,6 +14,7 @@
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
 //! | `prepared`, `filled` | this project's prepared batches of semaphores: a value for each, or one for all |
 //! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
+//! | `to_rgba`, `to_yuv`, `copy` | conversions of pictures, and copies of them |
 //! | `ring`, `limit` | three frames in flight by a `FrameRing`; the slower side's own work |
 //! | `fence` | shared memory with full synchronisation: the host waits for each side, without semaphores |
 //! | `staged` | no interop: through host memory |
@@ -34,6 +35,8 @@
 
 #[cfg(unix)]
 mod bandwidth;
+#[cfg(unix)]
+mod convert;
 #[cfg(unix)]
 mod frame;
 #[cfg(unix)]

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
 use std::io::Write as _;
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, ParameterType, Signature, VERIFY_PATTERN, pattern_word};
+use gpu_interop_kernels::convert::{cpu, plane_sizes};
+use gpu_interop_kernels::{
+    FILL_PATTERN, INCREMENT, ParameterType, RGBA_TO_YUV, Signature, VERIFY_PATTERN, YUV_TO_RGBA, pattern_word,
+};
 use gpu_interop_sim_abi::lock;
 use libloading::Library;
 
@@ -58,6 +61,8 @@ const KERNELS: &[OwnKernel] = &[
     OwnKernel { signature: FILL_PATTERN, run: fill_pattern },
     OwnKernel { signature: VERIFY_PATTERN, run: verify_pattern },
     OwnKernel { signature: INCREMENT, run: increment },
+    OwnKernel { signature: YUV_TO_RGBA, run: |arguments| convert(arguments, cpu::yuv_to_rgba) },
+    OwnKernel { signature: RGBA_TO_YUV, run: |arguments| convert(arguments, cpu::rgba_to_yuv) },
 ];
 
 /// A kernel that can be launched.
@@ -169,6 +174,21 @@ fn increment(arguments: &[u64]) {
     }
 }
 
+/// Runs the CPU version of a conversion, whose arguments are three addresses and 32-bit numbers.
+fn convert<const N: usize>(arguments: &[u64], run: fn([&[AtomicU8]; 3], &[u32; N])) {
+    let &[luma, chroma, rgba, ref numbers @ ..] = arguments else { return };
+    let Ok(numbers) = <[u64; N]>::try_from(numbers) else { return };
+    let numbers = numbers.map(narrow);
+    let Some([luma_size, chroma_size, rgba_size]) = plane_sizes(&numbers) else { return };
+    run([bytes(luma, luma_size), bytes(chroma, chroma_size), bytes(rgba, rgba_size)], &numbers);
+}
+
+fn bytes<'a>(address: u64, size: u64) -> &'a [AtomicU8] {
+    let address = usize::try_from(address).unwrap_or(0);
+    // SAFETY: the caller of the launch guarantees that many bytes until the work has run.
+    unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), usize::try_from(size).unwrap_or(0)) }
+}
+
 /// The variable that names the library.
 const LIBRARY_VARIABLE: &str = "GPU_INTEROP_SIM_KERNELS";
 
@@ -275,6 +295,6 @@ mod tests {
         assert_eq!((data[0], data[1], data[8]), (pattern_word(7, 0), pattern_word(7, 1) + 1, 0));
         assert_eq!(mismatches, 3 + 2);
         assert_eq!(find(c"surface_fill"), None);
-        assert!(of(0).is_none() && of(FIRST + 8).is_none() && of(FIRST + 48).is_none());
+        assert!(of(0).is_none() && of(FIRST + 8).is_none() && of(FIRST + 80).is_none());
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 use super::nvsci;
 use super::{
-    capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
+    capture, convert, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
     image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, late_binding, leaks,
     lifetime, lifetime_orders, map, memory, other_context, peers, present, process, property, reset, reverse,
     semaphore_lives, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads, timeline, video,
@@ -235,6 +235,11 @@ pub(crate) const GROUPS: &[Group] = &[
         about: "Pictures with luma and chroma in separate planes: NV12, P010 and others, every byte of every \
                 plane.",
         tables: &[video::SCENARIOS],
+    },
+    Group {
+        name: "convert",
+        about: "Kernels that convert between RGBA and NV12 or P010, compared with the CPU versions byte for byte.",
+        tables: &[convert::SCENARIOS],
     },
     #[cfg(unix)]
     Group {

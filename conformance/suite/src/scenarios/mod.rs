@@ -1,6 +1,7 @@
 //! The scenarios, one file or folder per group.
 
 mod capture;
+mod convert;
 #[cfg(windows)]
 mod d3d;
 mod environment;

@@ -196,6 +196,12 @@ impl<'a> BufferSlice<'a> {
         self.size
     }
 
+    /// `true` if the exporter allows reads only ([`MappedBuffer::is_read_only`]).
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Returns a range of the slice, in bytes.
     ///
     /// # Errors

@@ -161,7 +161,8 @@ mod tests {
             names.sort();
             Ok(names)
         };
-        let expected = Ok([c"fill_pattern", c"increment", c"verify_pattern"].map(CString::from).to_vec());
+        let names = [c"fill_pattern", c"increment", c"rgba_to_yuv", c"verify_pattern", c"yuv_to_rgba"];
+        let expected = Ok(names.map(CString::from).to_vec());
         assert_eq!(kernels(&of(HERE), HERE), expected);
         assert_eq!(kernels(&of("gfx942"), "gfx942"), expected);
         assert_eq!(kernels(&of("gfx942"), HERE), Err(NO_BINARY_FOR_GPU));

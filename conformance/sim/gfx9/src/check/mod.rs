@@ -11,6 +11,7 @@
 #![allow(clippy::type_complexity, reason = "tables of functions are read line by line")]
 
 mod compile;
+mod conversions;
 mod division;
 mod generate;
 mod kernels;
