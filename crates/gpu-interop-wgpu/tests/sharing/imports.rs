@@ -238,6 +238,45 @@ fn a_texture_of_another_device_arrives_both_ways() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// A render pass clears the producer's image through a view with another encoding.
+#[test]
+fn wgpu_renders_to_an_imported_texture() {
+    let Some(pair) = Pair::new() else { return };
+    let Pair { wgpu, producer } = &pair;
+    let mut rendered = spec(vk::ImageTiling::OPTIMAL).flags(vk::ImageCreateFlags::MUTABLE_FORMAT);
+    rendered.usage |= vk::ImageUsageFlags::COLOR_ATTACHMENT;
+    let Some(exported) = pair.image(rendered) else { return };
+    let desc = wgpu::TextureDescriptor {
+        view_formats: &[Format::Rgba8UnormSrgb],
+        ..texture_desc(Format::Rgba8Unorm, [64, 37], Usage::RENDER_ATTACHMENT)
+    };
+    let request = exported.import_request().expect("a request");
+    let options = ImportOptions::default().never_discarded(true);
+    let image = ImageImportOptions::new(rendered);
+    let texture = wgpu.importer.import_texture(request, &desc, &image, options).expect("imported");
+    let format = Some(Format::Rgba8UnormSrgb);
+    let view = texture.wgpu().create_view(&wgpu::TextureViewDescriptor { format, ..Default::default() });
+    producer.initialize_image(exported.image()).expect("initialised");
+    producer.release_image(exported.image()).expect("released");
+
+    let access = texture.begin_access(Fences::Completed).expect("begun");
+    let mut encoder = wgpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let load = wgpu::LoadOp::Clear(wgpu::Color { r: 1.0, g: 0.0, b: 0.5, a: 1.0 });
+    let ops = wgpu::Operations { load, store: wgpu::StoreOp::Store };
+    let attachment = wgpu::RenderPassColorAttachment { view: &view, depth_slice: None, resolve_target: None, ops };
+    let pass = wgpu::RenderPassDescriptor { color_attachments: &[Some(attachment)], ..Default::default() };
+    drop(encoder.begin_render_pass(&pass));
+    wgpu.queue.submit([encoder.finish()]);
+    access.end().expect("ended").wait(TIMEOUT).expect("completes");
+
+    producer.acquire_image(exported.image()).expect("acquired");
+    let mut seen = vec![0; 64 * 37 * 4];
+    producer.download_image(exported.image(), 0, 0, &mut seen).expect("read");
+    // One half as sRGB.
+    assert!(seen.chunks_exact(4).all(|texel| texel == [255, 0, 188, 255]), "{:?}", &seen[..8]);
+    assert_eq!(validation_messages(), 0);
+}
+
 /// Runs in the process that `a_buffer_of_another_process_arrives_both_ways` starts, with the memory as its standard input.
 #[test]
 #[ignore = "the second process of a test"]
