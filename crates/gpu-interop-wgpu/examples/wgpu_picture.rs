@@ -103,7 +103,10 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             desc.flags = wgpu::InstanceFlags::empty().with_env();
             let instance = wgpu::Instance::new(desc);
             let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()))?;
-            let (device, queue) = request_device(&adapter, &wgpu::DeviceDescriptor::default())?;
+            // Planes of P010 have 16 bits.
+            let required_features = adapter.features() & wgpu::Features::TEXTURE_FORMAT_16BIT_NORM;
+            let desc = wgpu::DeviceDescriptor { required_features, ..wgpu::DeviceDescriptor::default() };
+            let (device, queue) = request_device(&adapter, &desc)?;
             let importer = Importer::new(&device, &queue)?;
             let choice = DeviceChoice::Identity(identity(&device)?);
             let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice).computing(true))?;
@@ -284,23 +287,30 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
                 *(if modifier == DrmModifier::LINEAR { &mut linear } else { &mut tiled }) += 1;
             }
         }
-        // The planes of NV12 are pictures of their own.
-        let file = memory(&sides.producer, 1 << 20)?;
-        let (pitch, chroma) = (u64::from(SIDE) * 2, u64::from(SIDE) * 1024);
-        let plane =
-            |offset| Ok::<_, std::io::Error>(DmaBufPlane::new(file.as_fd().try_clone_to_owned()?, offset, pitch));
-        let nv12 = || -> Result<Vec<DmaBufPicture>> {
-            let planes = vec![plane(0)?, plane(chroma)?];
-            let extent = [SIDE * 2, SIDE * 2];
-            let picture = DmaBufPicture::new(DrmFourcc::from_code("NV12"), DrmModifier::LINEAR, extent, planes);
-            Ok(picture.into_planes().map_err(|failure| failure.into_parts().0)?)
-        };
+        // Planes of 8 and of 16 bits are pictures of their own.
         let mut planes = 0;
-        for (own, given) in nv12()?.into_iter().zip(nv12()?) {
-            sides.exchange(own, given)?;
-            planes += 1;
+        for (code, bytes) in [("NV12", 1), ("P010", 2)] {
+            if bytes == 2 && !sides.device.features().contains(wgpu::Features::TEXTURE_FORMAT_16BIT_NORM) {
+                continue;
+            }
+            let file = memory(&sides.producer, 1 << 20)?;
+            let pitch = u64::from(SIDE) * 2 * bytes;
+            let plane =
+                |offset| Ok::<_, std::io::Error>(DmaBufPlane::new(file.as_fd().try_clone_to_owned()?, offset, pitch));
+            let apart = || -> Result<Vec<DmaBufPicture>> {
+                let both = vec![plane(0)?, plane(pitch * u64::from(SIDE) * 2)?];
+                let (code, extent) = (DrmFourcc::from_code(code), [SIDE * 2, SIDE * 2]);
+                let picture = DmaBufPicture::new(code, DrmModifier::LINEAR, extent, both);
+                Ok(picture.into_planes().map_err(|failure| failure.into_parts().0)?)
+            };
+            for (own, given) in apart()?.into_iter().zip(apart()?) {
+                sides.exchange(own, given)?;
+                planes += 1;
+            }
         }
-        println!("{linear} linear and {tiled} tiled pictures, and {planes} planes of NV12, went to {name} and back");
+        println!(
+            "{linear} linear and {tiled} tiled pictures, and {planes} planes of NV12 and P010, went to {name} and back"
+        );
         Ok(())
     }
 }

@@ -85,7 +85,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         arguments: &[],
         gpus: "gfx906",
         hip: false,
-        output: &["7 linear and ", "2 planes of NV12, went to AMD Radeon Graphics (RADV VEGA20) and back"],
+        output: &["7 linear and ", "4 planes of NV12 and P010, went to AMD Radeon Graphics (RADV VEGA20) and back"],
     },
     Client {
         name: "fill_c",
