@@ -2,7 +2,7 @@
 
 use ash::vk;
 use gpu_interop_core::format::{DrmFourcc, PlaneLayout, TexelRow};
-use gpu_interop_core::{Error, Result, VideoFormat};
+use gpu_interop_core::{ChannelType, Error, Result, VideoFormat};
 
 use crate::format::TexelFormat;
 
@@ -47,7 +47,10 @@ impl PictureFormat {
                 .with_context("image", format_args!("{wanted:?}"))
         };
         let texel = TexelFormat::from_vulkan(wanted).map_err(|_| mismatch())?;
-        let layout = |texel: TexelFormat| (texel.array.texel_size(), texel.array.channels(), texel.order);
+        let layout = |texel: TexelFormat| {
+            let is_packed = texel.array.channel() == ChannelType::Unorm1010102;
+            (texel.array.texel_size(), texel.array.channels(), is_packed, texel.order)
+        };
         if found.video.is_some() || layout(texel) != layout(found.texel) {
             return Err(mismatch());
         }
@@ -112,6 +115,8 @@ mod tests {
         assert_eq!(format("R8  ", Some(vk::Format::R8_UINT)).expect("integers").vulkan, vk::Format::R8_UINT);
         for (code, wanted) in [
             ("AR24", vk::Format::R8G8B8A8_SRGB),
+            ("XR30", vk::Format::B8G8R8A8_UNORM),
+            ("AB24", vk::Format::A2B10G10R10_UNORM_PACK32),
             ("R16 ", vk::Format::R8G8_UNORM),
             ("NV12", vk::Format::R8_UNORM),
             ("AR24", vk::Format::D32_SFLOAT),
