@@ -358,3 +358,16 @@ fn open_descriptors_of(files: &[((u64, u64), bool)]) -> usize {
         .filter(|found| files.iter().any(|(file, _)| *file == (found.st_dev(), found.st_ino())))
         .count()
 }
+
+/// Vulkan has no dedicated allocations of disjoint images.
+#[test]
+fn dedicated_planes_in_several_dma_bufs_are_rejected() {
+    let interop = start(modifiers());
+    let mut picture = apart();
+    picture.planes.iter_mut().for_each(|plane| plane.dedicated = true);
+    let (error, _) = import_default(&interop, picture).expect_err("dedicated");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("dedicated") && text.contains("into_planes"), "{text}");
+    assert!(calls().iter().all(|call| none(call)), "{text}");
+}
