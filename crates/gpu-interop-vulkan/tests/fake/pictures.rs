@@ -176,7 +176,8 @@ fn unsupported_pictures_are_rejected_before_the_driver() {
     let unknown = joint(DrmModifier(0x0300_0000_0060_6014));
     let listed = ["NVIDIA_BLOCK_LINEAR_2D", "listed: LINEAR", "INTEL_Y_TILED"];
     rejected(modifiers(), unknown, &options, unsupported, &listed);
-    rejected(Settings::default(), joint(TILED), &options, unsupported, &["VK_EXT_image_drm_format_modifier"]);
+    let no_modifiers = ["VK_EXT_image_drm_format_modifier", "copy the picture on the CPU"];
+    rejected(Settings::default(), joint(TILED), &options, unsupported, &no_modifiers);
     rejected(modifiers(), joint(DrmModifier::INVALID), &options, unsupported, &["picture_modifiers"]);
     let storage = PictureOptions::new(USAGE | vk::ImageUsageFlags::STORAGE);
     let lacking = ["missing: STORAGE", "modifiers with the usage: LINEAR"];
