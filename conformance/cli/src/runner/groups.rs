@@ -102,7 +102,7 @@ pub(super) fn run_all(jobs: NonZeroUsize, cases: &[Case<'_>], groups: Vec<Group>
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use gpu_interop_conformance::{Scenario, Suite};
 
@@ -159,6 +159,11 @@ mod tests {
                 let now = at_once.fetch_add(1, Ordering::SeqCst) + 1;
                 most.fetch_max(now, Ordering::SeqCst);
                 assert!(now <= jobs && (group == [0] || now == 1), "{now} at once: {group:?}");
+                // The other workers may start late.
+                let start = Instant::now();
+                while most.load(Ordering::SeqCst) < jobs && start.elapsed() < Duration::from_secs(20) {
+                    std::thread::yield_now();
+                }
                 std::thread::sleep(Duration::from_millis(5));
                 at_once.fetch_sub(1, Ordering::SeqCst);
                 ran.lock().expect("no panic").extend(group);

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(visible(None, 3), [0, 1, 2]);
         assert_eq!(visible(Some("2, 0"), 3), [2, 0]);
         assert_eq!(visible(Some("1,3,0"), 3), [1]);
-        assert_eq!(visible(Some("-1"), 3), []);
-        assert_eq!(visible(Some(""), 3), []);
+        assert_eq!(visible(Some("-1"), 3), [0; 0]);
+        assert_eq!(visible(Some(""), 3), [0; 0]);
     }
 }
