@@ -4,7 +4,9 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gpu_interop_core::{Device, DevicePtr, ErrorKind, ExportableMemory, Result};
+use gpu_interop_core::{
+    Device, DevicePtr, ErrorKind, ExportableMemory, MappedPlanes, MemoryImport, PlaneLayout, Result, VideoFormat,
+};
 use gpu_interop_host::HostBackend;
 use gpu_interop_kernels::convert::{
     Conversion, Converter, Layout, Matrix, Plane, Range, RgbOrder, RgbPicture, Siting, YuvFormat, YuvPicture, cpu,
@@ -136,4 +138,37 @@ fn planes_that_do_not_fit_are_rejected_by_name() {
     for extent in [[0, 16], [16, 0], [65_537, 1], [1, 65_537]] {
         rejected(convert(extent, [1 << 20; 3], [u64::MAX; 3], [0; 3]), "the width and the height must be 1 to 65,536");
     }
+}
+
+/// Planes of a picture as a producer describes it, in memory of one size.
+fn planes_of(device: &Device, format: VideoFormat) -> MappedPlanes {
+    let memory = device.allocate_exportable(1 << 16).expect("memory");
+    // SAFETY: memory of this device and size.
+    let request = unsafe { MemoryImport::new(memory.export().expect("a handle"), memory.size()).native(true) };
+    let layout = |plane| PlaneLayout::new(0, 256, format.plane_extent(plane, [64, 32]), format.texel(plane));
+    let planes = (0..format.planes()).map(|plane| (0, layout(plane))).collect();
+    MappedPlanes::import(device, vec![request], planes).expect("planes")
+}
+
+#[test]
+fn planes_of_another_format_are_rejected() {
+    use VideoFormat::{Nv12, Nv16, P010, Yuv420};
+    let device = open();
+    for (format, of) in [(YuvFormat::Nv12, Nv12), (YuvFormat::P010, P010)] {
+        YuvPicture::of_planes(format, &planes_of(&device, of)).expect("planes of the format");
+    }
+    for (format, of) in
+        [(YuvFormat::Nv12, P010), (YuvFormat::P010, Nv12), (YuvFormat::Nv12, Nv16), (YuvFormat::Nv12, Yuv420)]
+    {
+        let error = YuvPicture::of_planes(format, &planes_of(&device, of)).expect_err(of.name());
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("not those of the format"), "{error}");
+    }
+}
+
+/// An application checks its memory against these sizes.
+#[test]
+fn sizes_beyond_64_bits_do_not_wrap() {
+    let [luma, _, rgba] = plane_sizes(&[u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX, 1]).expect("a size");
+    assert_eq!((luma, rgba), ((u64::from(u32::MAX) - 1) * u64::from(u32::MAX) + u64::from(u32::MAX), u64::MAX));
 }

@@ -429,7 +429,8 @@ fn run_on(
     let device = is_one_of_many.then_some(plan.device);
     let progress = Progress::new(cases.len(), args.quiet, args.verbose, device);
     let is_real = !environment.backend.simulated && environment.emulated.is_none();
-    let kernel_log = KernelLog::follow(args.kernel_log.as_deref())?;
+    let are_side_by_side = *is_one_of_many && plan.isolation != Isolation::None;
+    let kernel_log = KernelLog::follow(args.kernel_log.as_deref(), are_side_by_side)?;
     let evidence = Evidence { kernel_log, gpu: Monitor::new(&environment.device, is_real) };
     let gpu = evidence.gpu.read();
     let mut report = plan.run(under_test, environment, cases, &progress, journal, &evidence)?;

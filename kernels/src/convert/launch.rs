@@ -82,8 +82,21 @@ impl<'a> YuvPicture<'a> {
     /// The planes of an imported picture.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it has one plane.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the planes have another number,
+    /// other texels or another subsampling than those of the format.
     pub fn of_planes(format: YuvFormat, planes: &'a MappedPlanes) -> Result<Self> {
+        let (luma, chroma, sample) = (planes.layout(0)?, planes.layout(1)?, format.sample_size());
+        let texels = [luma, chroma].map(|layout| (layout.texel.channels(), layout.texel.texel_size()));
+        let half = luma.extent.map(|size| size.div_ceil(2));
+        if planes.len() != 2 || texels != [(1, sample), (2, 2 * sample)] || chroma.extent != half {
+            let message = "the planes are not those of the format; pass the format of the picture, or convert a picture of another \
+                           format with a kernel of your own";
+            return Err(Error::invalid("YuvPicture::of_planes", message)
+                .with_context("format", format_args!("{format:?}"))
+                .with_context("planes", planes.len())
+                .with_context("luma", luma.texel)
+                .with_context("chroma", chroma.texel));
+        }
         let plane = |number| Ok::<_, Error>(Plane::new(planes.slice(number)?, planes.layout(number)?.pitch));
         Ok(Self { format, luma: plane(0)?, chroma: plane(1)? })
     }

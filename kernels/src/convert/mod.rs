@@ -166,12 +166,12 @@ impl Conversion {
 }
 
 /// Bytes that each kernel accesses in luma, chroma and RGBA, from the first row's start to the last row's end, by its
-/// 32-bit arguments. `None` if the width or the height is 0.
+/// 32-bit arguments. `None` if the width or the height is 0; `u64::MAX` for a size beyond 64 bits.
 #[must_use]
 pub fn plane_sizes(numbers: &[u32]) -> Option<[u64; 3]> {
     let &[luma_pitch, chroma_pitch, rgba_pitch, width, height, sample_size, ..] = numbers else { return None };
     let ([luma_row, chroma_row, rgba_row], [rows, chroma_rows]) = rows([width, height], sample_size)?;
-    let size = |pitch: u32, row: u64, rows: u64| u64::from(pitch) * (rows - 1) + row;
+    let size = |pitch: u32, row: u64, rows: u64| (u64::from(pitch) * (rows - 1)).saturating_add(row);
     Some([
         size(luma_pitch, luma_row, rows),
         size(chroma_pitch, chroma_row, chroma_rows),

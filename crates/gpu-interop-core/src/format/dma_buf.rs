@@ -49,7 +49,8 @@ impl DmaBufPlane {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DmaBufPicture {
-    /// The format: one of [`VideoFormat`], or a single-plane one of [`TexelRow`].
+    /// The format: one of [`VideoFormat`], or a single-plane one of [`TexelRow`], also without alpha (`XR24`): the bits of its
+    /// fourth channel are undefined.
     pub format: DrmFourcc,
     /// The layout in memory.
     pub modifier: DrmModifier,
@@ -99,9 +100,10 @@ impl DmaBufPicture {
             };
             return Err(Error::unsupported(OPERATION, message));
         }
-        let texels: Vec<_> = if let Some(format) = VideoFormat::from_drm(self.format) {
+        let alpha = self.format.with_alpha();
+        let texels: Vec<_> = if let Some(format) = VideoFormat::from_drm(alpha) {
             (0..format.planes()).map(|plane| (format.plane_extent(plane, self.extent), format.texel(plane))).collect()
-        } else if let Some(row) = TexelRow::of_drm(self.format) {
+        } else if let Some(row) = TexelRow::of_drm(alpha) {
             vec![(self.extent, row.array)]
         } else {
             return Err(Error::unsupported(
@@ -300,6 +302,21 @@ mod tests {
         // SAFETY: as above.
         let other = unsafe { nv12(3072, 2048, 64).requests(MemoryHandleKind::OpaqueWin32) };
         rejected(other.map(drop), ErrorKind::InvalidArgument, "dma-buf fd or an opaque fd");
+    }
+
+    /// Compositors pass these codes; the fourth channel has undefined bits.
+    #[test]
+    fn codes_with_an_unused_channel_have_a_layout() {
+        let codes = ["XR24", "XB24", "AR24"].map(DrmFourcc::from_code);
+        let layouts = codes.map(|code| {
+            let planes = vec![DmaBufPlane::new(memfd(4096), 0, 64)];
+            DmaBufPicture::new(code, DrmModifier::LINEAR, [16, 4], planes)
+                .layouts()
+                .map(|layouts| layouts[0].row_size())
+        });
+        for layout in layouts {
+            assert_eq!(layout.expect("a layout"), 64);
+        }
     }
 
     proptest! {

@@ -92,16 +92,15 @@ pub(super) fn import(interop: &VulkanInterop, picture: &DmaBufPicture, options: 
     };
     let files: Vec<Object<'_>> =
         picture.planes.iter().zip(&objects).map(|(plane, object)| (plane.fd.as_fd(), object.size)).collect();
+    let dedicated = features.dedicated_only || picture.planes.iter().any(|plane| plane.dedicated);
     let image = match files.first() {
-        Some(_) if disjoint && features.dedicated_only => {
-            let message = "the device imports this image in a dedicated allocation only, which Vulkan forbids for planes in \
-                           several dma-bufs; import each plane as a picture of its own (DmaBufPicture::into_planes)";
+        Some(_) if disjoint && dedicated => {
+            let message = "the device, or the dedicated flag of a plane, demands a dedicated allocation, which Vulkan forbids for \
+                           planes in several dma-bufs; import each plane as a picture of its own (DmaBufPicture::into_planes)";
             return Err(Error::unsupported(OPERATION, message));
         }
         Some(_) if disjoint => image.disjoint(&files)?,
-        Some(file) => {
-            image.joint(*file, features.dedicated_only || picture.planes.iter().any(|plane| plane.dedicated))?
-        }
+        Some(file) => image.joint(*file, dedicated)?,
         // `check_description` has rejected it.
         None => return Err(Error::invalid(OPERATION, "the picture has no plane")),
     };

@@ -158,7 +158,7 @@ impl ImportedPicture {
     ///   another alignment.
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): an unknown format; the modifier `INVALID`; a
     ///   modifier that the device does not list for the format, or not for the usage: the error lists the others; planes in
-    ///   several dma-bufs without the feature `DISJOINT`; an extent beyond the device's limit; a missing extension.
+    ///   several dma-bufs without the feature `DISJOINT`, or with the dedicated flag; an extent beyond the device's limit; a missing extension.
     /// * `ImportRejected` or `OutOfMemory`: the driver rejected the import.
     ///
     /// # Safety

@@ -108,16 +108,19 @@ pub(super) fn of_dma_bufs(
     operation: &'static str,
     format: vk::Format,
 ) -> Result<Vec<ModifierSupport>> {
-    let found = supported(interop, operation, format)?;
-    // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
-    let listed =
-        unsafe { has_extension(interop.instance(), interop.physical_device(), vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME) };
-    if listed {
-        return Ok(found);
+    interop.check_process(operation)?;
+    for (name, what) in [
+        (vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME, "has no images with DRM modifiers"),
+        (vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME, "does not import dma-bufs"),
+    ] {
+        // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
+        if !unsafe { has_extension(interop.instance(), interop.physical_device(), name) } {
+            let name = name.to_string_lossy();
+            let message = format!("the device {what} ({name}); copy the picture on the CPU, or install a newer driver");
+            return Err(Error::unsupported(operation, message).with_device(interop.identity()));
+        }
     }
-    let message = "the device does not import dma-bufs (VK_EXT_external_memory_dma_buf); copy the picture on the CPU, or install \
-                   a newer driver";
-    Err(Error::unsupported(operation, message).with_device(interop.identity()))
+    supported(interop, operation, format)
 }
 
 /// The modifiers that the device knows for a format.

@@ -45,7 +45,8 @@ const IMPORT: Opcode = opcode::write::<SyncFile>(b'b', 3);
 /// # Errors
 /// * [`ErrorKind::InvalidArgument`]: the descriptor is closed or is not a dma-buf.
 /// * [`ErrorKind::Unsupported`]: the kernel is older than Linux 6.0. Wait with `poll` on the dma-buf instead: for `POLLIN`
-///   before reads, for `POLLOUT` before writes.
+///   before reads, for `POLLOUT` before writes. Also for a memfd of a driver on the CPU, which has no fences: `poll` on it
+///   does not wait, so the producer must say when it has finished.
 /// * [`ErrorKind::System`]: the process is out of descriptors, or the kernel out of memory.
 pub fn dma_buf_fence(dma_buf: impl AsFd, access: DmaBufAccess) -> Result<OwnedFd> {
     // SAFETY: the opcode is of this structure, which the kernel reads and writes; the descriptor is a dma-buf or memory. A
@@ -101,6 +102,11 @@ fn check(operation: &'static str, fd: BorrowedFd<'_>) -> Result<()> {
 
 fn failed(operation: &'static str, errno: Errno, fd: BorrowedFd<'_>) -> Error {
     let (kind, message) = match errno {
+        Errno::NOTTY if classify_fd(fd) == FdKind::Memory => (
+            ErrorKind::Unsupported,
+            "memory of a driver on the CPU has no fences, and poll on it does not wait; have the producer say when it has \
+             finished, and wait for own commands before the buffer goes back",
+        ),
         Errno::NOTTY => (
             ErrorKind::Unsupported,
             "the dma-buf has no fences as sync files, which Linux 6.0 and later have; wait with poll on the dma-buf (POLLIN \
@@ -159,7 +165,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::System);
     }
 
-    /// As a kernel without the calls, memory files have none.
+    /// As dma-bufs of old kernels, but nothing waits for memory files.
     #[test]
     fn files_without_fences_are_unsupported() {
         let file = rustix::fs::memfd_create("no dma-buf", MemfdFlags::CLOEXEC).expect("memfd");
@@ -168,8 +174,12 @@ mod tests {
         {
             let error = outcome.expect_err("no fences");
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert!(error.message().contains("poll"), "{error}");
+            // It polls as ready at once.
+            assert!(error.message().contains("poll on it does not wait"), "{error}");
         }
+        let old = failed("op", Errno::NOTTY, rustix::pipe::pipe().expect("a pipe").0.as_fd());
+        assert_eq!(old.kind(), ErrorKind::Unsupported);
+        assert!(old.message().contains("wait with poll"), "{old}");
         let kinds = [Errno::INVAL, Errno::BADF, Errno::NOMEM].map(|errno| failed("op", errno, file.as_fd()).kind());
         assert_eq!(kinds, [ErrorKind::InvalidArgument, ErrorKind::InvalidArgument, ErrorKind::System]);
     }

@@ -176,7 +176,8 @@ fn unsupported_pictures_are_rejected_before_the_driver() {
     let unknown = joint(DrmModifier(0x0300_0000_0060_6014));
     let listed = ["NVIDIA_BLOCK_LINEAR_2D", "listed: LINEAR", "INTEL_Y_TILED"];
     rejected(modifiers(), unknown, &options, unsupported, &listed);
-    rejected(Settings::default(), joint(TILED), &options, unsupported, &["VK_EXT_image_drm_format_modifier"]);
+    let no_modifiers = ["VK_EXT_image_drm_format_modifier", "copy the picture on the CPU"];
+    rejected(Settings::default(), joint(TILED), &options, unsupported, &no_modifiers);
     rejected(modifiers(), joint(DrmModifier::INVALID), &options, unsupported, &["picture_modifiers"]);
     let storage = PictureOptions::new(USAGE | vk::ImageUsageFlags::STORAGE);
     let lacking = ["missing: STORAGE", "modifiers with the usage: LINEAR"];
@@ -357,4 +358,17 @@ fn open_descriptors_of(files: &[((u64, u64), bool)]) -> usize {
     open.filter_map(|entry| std::fs::metadata(entry.path()).ok())
         .filter(|found| files.iter().any(|(file, _)| *file == (found.st_dev(), found.st_ino())))
         .count()
+}
+
+/// Vulkan has no dedicated allocations of disjoint images.
+#[test]
+fn dedicated_planes_in_several_dma_bufs_are_rejected() {
+    let interop = start(modifiers());
+    let mut picture = apart();
+    picture.planes.iter_mut().for_each(|plane| plane.dedicated = true);
+    let (error, _) = import_default(&interop, picture).expect_err("dedicated");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("dedicated") && text.contains("into_planes"), "{text}");
+    assert!(calls().iter().all(|call| none(call)), "{text}");
 }

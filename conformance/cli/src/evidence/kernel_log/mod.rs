@@ -2,8 +2,8 @@
 //!
 //! The log is read at the start and at the end of every case. A message that names the process of a running case, or a
 //! descendant of it, belongs to that case. A message that names another process belongs to the run. Any other message
-//! belongs to the only running case. With several running cases it belongs to the run, and lists their names. Two kinds of
-//! messages count as naming no process: those that name an ended process with this program's name, which may be a peer of a
+//! belongs to the only running case. With several running cases, or other devices that run at the same time, it belongs to
+//! the run, and lists the names of the cases. Two kinds of messages count as naming no process: those that name an ended process with this program's name, which may be a peer of a
 //! case, and all messages in a container, where the kernel's process ids are not the container's.
 
 mod event;
@@ -51,6 +51,8 @@ struct LogState {
     source: Option<Source>,
     open: BTreeMap<u64, RunningCase>,
     next: u64,
+    /// Other devices run at the same time, and have logs of their own.
+    is_one_of_many: bool,
     /// The processes of the run: this one, and those of cases.
     known: BTreeSet<u32>,
     /// Messages of the run.
@@ -122,7 +124,7 @@ impl KernelLog {
     ///
     /// # Errors
     /// If a named source cannot be read.
-    pub(crate) fn follow(named: Option<&Path>) -> Verdict<Self> {
+    pub(crate) fn follow(named: Option<&Path>, is_one_of_many: bool) -> Verdict<Self> {
         let source = match named {
             Some(path) => {
                 let source = if path == Path::new(JOURNAL) { Source::journal() } else { Source::open(path) };
@@ -131,7 +133,7 @@ impl KernelLog {
             None => Source::of_system(),
         };
         let known = BTreeSet::from([std::process::id()]);
-        Ok(Self(Mutex::new(LogState { source, known, ..LogState::default() })))
+        Ok(Self(Mutex::new(LogState { source, is_one_of_many, known, ..LogState::default() })))
     }
 
     /// The start of a case.
@@ -234,7 +236,7 @@ impl LogState {
             return found.map_or(Owner::Run(Vec::new()), Owner::Case);
         }
         match self.open.first_key_value() {
-            Some((number, _)) if self.open.len() == 1 => Owner::Case(*number),
+            Some((number, _)) if self.open.len() == 1 && !self.is_one_of_many => Owner::Case(*number),
             _ => Owner::Run(self.open.values().map(|open| open.name.clone()).collect()),
         }
     }
@@ -284,7 +286,7 @@ mod tests {
     fn a_message_lands_at_its_case_and_at_no_other() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "before the run").expect("written");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         writeln!(file, "before the first case").expect("written");
         let first = log.begin("a".into());
         writeln!(file, "6,1,2,-;during a\n SUBSYSTEM=pci").expect("written");
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn the_end_of_another_process_is_none_of_a_case() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         let own = std::process::id();
         // A message may arrive after the end of its case.
         let ended = log.begin("earlier".into());
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn the_crash_of_an_ended_peer_is_one_of_its_case() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         let (own, ended) = (own_name().unwrap_or_default(), 1 << 23);
         let window = log.begin("a".into());
         for name in [own.as_str(), "other", &format!("x{own}"), &format!("{own}x")] {
@@ -384,7 +386,7 @@ mod tests {
     #[test]
     fn an_error_of_the_gpu_concerns_the_cases_that_ran() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         let (first, second) = (log.begin("a".into()), log.begin("b".into()));
         writeln!(file, "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!").expect("written");
         let lines = first.end();
@@ -398,11 +400,25 @@ mod tests {
         assert!(!log.is_gpu_error("c", &third.end()));
     }
 
+    /// A case of another device may have caused it.
+    #[test]
+    fn a_message_beside_other_devices_belongs_to_no_case() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let logs = [0, 1].map(|_| KernelLog::follow(Some(file.path()), true).expect("readable"));
+        let windows = [0, 1].map(|device| logs[device].begin(format!("of {device}")));
+        writeln!(file, "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!").expect("written");
+        for (device, window) in windows.into_iter().enumerate() {
+            assert_eq!(window.end(), Vec::new());
+            assert!(logs[device].is_gpu_error(&format!("of {device}"), &[]));
+            assert_eq!(logs[device].rest()[0].during, [format!("of {device}")]);
+        }
+    }
+
     /// Also of a case that did not begin.
     #[test]
     fn an_error_of_the_gpu_is_kept_behind_many_other_messages() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         for is_begun in [true, false] {
             let window = log.begin("a".into());
             (0..MAX_LINES + 5).for_each(|number| writeln!(file, "noise {number}").expect("written"));
@@ -423,7 +439,7 @@ mod tests {
     #[test]
     fn crashes_of_other_processes_displace_no_error_of_the_gpu() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let log = KernelLog::follow(Some(file.path()), false).expect("readable");
         (0..MAX_LINES + 5).for_each(|_| writeln!(file, "x[{}]: segfault at 0 ip 0", 1 << 23).expect("written"));
         writeln!(file, "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.").expect("written");
         let lines = log.rest();
@@ -432,9 +448,9 @@ mod tests {
 
     #[test]
     fn a_named_log_must_be_readable() {
-        let stop = KernelLog::follow(Some(Path::new("/nonexistent/log"))).expect_err("missing");
+        let stop = KernelLog::follow(Some(Path::new("/nonexistent/log")), false).expect_err("missing");
         assert!(stop.reason().contains("--kernel-log /nonexistent/log"), "{stop}");
-        let lines = KernelLog::follow(None).expect("best effort").begin("a".into()).end();
+        let lines = KernelLog::follow(None, false).expect("best effort").begin("a".into()).end();
         // Other programs write to the log of the system.
         assert!(cfg!(windows) || lines.is_empty(), "{lines:?}");
     }
