@@ -14,7 +14,7 @@ pub type Planes<'a> = [&'a [AtomicU8]; 3];
 /// CPU version of [`YUV_TO_RGBA`](crate::YUV_TO_RGBA).
 ///
 /// # Panics
-/// If a plane is smaller than [`plane_sizes`].
+/// If a plane is smaller than [`plane_sizes`], or the numbers are not of a [`Conversion`](super::Conversion).
 pub fn yuv_to_rgba(planes: Planes<'_>, numbers: &[u32; YUV_TO_RGBA_NUMBERS]) {
     let Some(picture) = Picture::new(planes, numbers) else { return };
     let [blue_first, scale, red_v, green_u, green_v, blue_u, red_base, green_base, blue_base] =
@@ -48,7 +48,7 @@ pub fn yuv_to_rgba(planes: Planes<'_>, numbers: &[u32; YUV_TO_RGBA_NUMBERS]) {
 /// CPU version of [`RGBA_TO_YUV`](crate::RGBA_TO_YUV).
 ///
 /// # Panics
-/// If a plane is smaller than [`plane_sizes`].
+/// If a plane is smaller than [`plane_sizes`], or the numbers are not of a [`Conversion`](super::Conversion).
 pub fn rgba_to_yuv(planes: Planes<'_>, numbers: &[u32; RGBA_TO_YUV_NUMBERS]) {
     let Some(picture) = Picture::new(planes, numbers) else { return };
     let [l0, l1, l2, u0, u1, u2, v0, v1, v2, luma_base, chroma_base] = picture.coefficients(numbers);

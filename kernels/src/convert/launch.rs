@@ -35,7 +35,8 @@ impl<'a> Plane<'a> {
     ///
     /// # Safety
     /// `size` bytes from `start` on are device memory of the stream's device, valid until every conversion that uses the
-    /// plane has completed, and writable if it is a target.
+    /// plane has completed, and writable if it is a target. If a conversion is recorded, until the graph has been dropped and
+    /// its launches have completed.
     #[must_use]
     pub const unsafe fn from_raw(start: DevicePtr, size: u64, pitch: u64) -> Self {
         Self { memory: Memory::Raw { start, size }, pitch }

@@ -12,7 +12,7 @@ use crate::report::{Attempt, CallTrace, CaseReport, Observation, Report};
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
 
-/// Cases with another outcome on another device of one kind with the same driver; empty without such.
+/// Cases with another outcome in another report of a device of the same kind with the same driver; empty without such.
 pub(super) fn differences(runs: &[Run<'_>]) -> Markup {
     let kind = |run: &Run<'_>| {
         let Report { backend, device, emulated, .. } = run.report;
