@@ -141,7 +141,8 @@ impl Slow {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 pass.set_pipeline(&self.pipeline);
                 pass.set_bind_group(0, &self.group, &[]);
-                pass.dispatch_workgroups(groups, 1, 1);
+                // Powers of two, and at most 65,535 in one direction.
+                pass.dispatch_workgroups(groups.min(1 << 15), groups.div_ceil(1 << 15), 1);
             }
             encoder.copy_buffer_to_buffer(&self.parameter, 0, to.wgpu(), SIZE - 4, 4);
         })
