@@ -92,10 +92,12 @@ check() { # SANITIZER
     cargo build "${packages[@]}" --lib "${tests[@]}" --test sims || return
     step "tests"
     local failed=0
-    # Left out: a test that counts system calls, to which the sanitizers add; and tests that hide symbols of a simulator by
-    # renaming them in its file, where AddressSanitizer's list of variables and functions refers to them.
+    # Left out: a test that counts system calls, to which the sanitizers add; tests that hide symbols of a simulator by
+    # renaming them in its file, where AddressSanitizer's list of variables and functions refers to them; and one with Vulkan,
+    # whose validation layer leaks memory and is unloaded before the report.
     cargo test "${packages[@]}" --lib "${tests[@]}" --no-fail-fast -- \
         --skip only_files_and_anonymous_inodes_cost_a_second_system_call \
+        --skip errors_of_barriers_are_found_on_a_cpu \
         --skip an_old_driver_is_reported_by_symbol_and_version \
         --skip a_symbol_missing_from_a_new_driver_is_an_incomplete_installation || failed=1
     step "conformance of CUDA on sim-cuda"
