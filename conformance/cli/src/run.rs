@@ -231,7 +231,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         exporters,
         isolation,
         timeout: args.timeout.map(Duration::from_secs),
-        jobs: args.jobs.unwrap_or_else(|| default_jobs(1)),
+        jobs: args.jobs.unwrap_or_else(default_jobs),
         expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?.into(),
         retries: if isolation == Isolation::None { 0 } else { args.retries },
         max_failures: args.max_failures,
@@ -267,7 +267,6 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         Devices::One(number) => number..number + 1,
         Devices::All => 0..first.devices.len(),
     };
-    plan.jobs = args.jobs.unwrap_or_else(|| default_jobs(devices.len()));
     let is_one_of_many = devices.len() > 1;
     let one = |device, environment: Verdict<Environment>| {
         let plan = Plan { device, ..plan.clone() };
@@ -449,11 +448,9 @@ fn run_on(
     Ok(report)
 }
 
-/// The number of processes for each device: twice the number of cores, at most 4, and 2 if several devices run side by
-/// side. Scenarios wait for about half of their time; with more processes, a machine's drivers spend longer on starts and
+/// The number of processes for each device: twice the number of cores, at most 4. Scenarios wait for about half of their time; with more processes, a machine's drivers spend longer on starts and
 /// ends of contexts, one of which they make at a time.
-fn default_jobs(devices: usize) -> NonZeroUsize {
+fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let most = if devices > 1 { 2 } else { 4 };
-    NonZeroUsize::new((2 * cores).min(most)).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new((2 * cores).min(4)).unwrap_or(NonZeroUsize::MIN)
 }
