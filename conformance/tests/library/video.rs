@@ -11,6 +11,7 @@ use gpu_interop::host::HostBackend;
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{ExportableVideo, HeadlessContext, MemoryPlacement, PlaneStorage, VideoOptions, VideoSpec};
 use gpu_interop::{Device, ErrorKind, MappedPlanes, MemoryHandle, MemoryHandleKind, PlaneLayout, Stream, VideoFormat};
+use gpu_interop_test_support::Random;
 
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
@@ -19,34 +20,22 @@ const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 /// Random sizes of each format.
 const SIZES: u32 = 500;
 
-/// A generator of random words (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+fn bytes(random: &mut Random, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&random.word().to_le_bytes()[..chunk.len()]);
     }
+    bytes
+}
 
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
-        }
-        bytes
-    }
+/// From 1 to `most`.
+fn up_to(random: &mut Random, most: u32) -> u32 {
+    1 + random.below(most)
+}
 
-    /// From 1 to `most`.
-    fn up_to(&mut self, most: u32) -> u32 {
-        1 + u32::try_from(self.next() % u64::from(most)).expect("small")
-    }
-
-    /// Random texels of every plane.
-    fn picture(&mut self, spec: &VideoSpec) -> Vec<Vec<u8>> {
-        (0..spec.format.planes()).map(|plane| self.bytes(plane_size(spec, plane))).collect()
-    }
+/// Random texels of every plane.
+fn random_picture(random: &mut Random, spec: &VideoSpec) -> Vec<Vec<u8>> {
+    (0..spec.format.planes()).map(|plane| bytes(random, plane_size(spec, plane))).collect()
 }
 
 fn plane_size(spec: &VideoSpec, plane: usize) -> usize {
@@ -97,7 +86,7 @@ fn goes_both_ways(
     random: &mut Random,
 ) {
     let what = format!("{:?}", video.spec());
-    let (sent, returned) = (random.picture(video.spec()), random.picture(video.spec()));
+    let (sent, returned) = (random_picture(random, video.spec()), random_picture(random, video.spec()));
     context.acquire_video(video).expect("acquire");
     context.upload_video(video, &sent).expect("upload");
     context.release_video(video).expect("release");
@@ -117,7 +106,7 @@ fn random_sizes_of(format: VideoFormat, seed: u64) {
     let stream = device.create_stream().expect("stream");
     let mut random = Random(seed);
     for _ in 0..SIZES {
-        let spec = VideoSpec::new(format, [random.up_to(150), random.up_to(40)], USAGE);
+        let spec = VideoSpec::new(format, [up_to(&mut random, 150), up_to(&mut random, 40)], USAGE);
         let video = released(&context, &VideoOptions::new(spec)).expect("a picture");
         let planes = video.map(&device).expect("planes");
         goes_both_ways(&context, &video, &planes, &stream, &mut random);
@@ -212,7 +201,7 @@ fn wrong_layouts_show_other_texels() {
     for format in [VideoFormat::Yuv420, VideoFormat::Yuv444Bits10] {
         let spec = VideoSpec::new(format, [64, 32], USAGE);
         let video = released(&context, &VideoOptions::new(spec)).expect("a picture");
-        let sent = random.picture(&spec);
+        let sent = random_picture(&mut random, &spec);
         context.acquire_video(&video).expect("acquire");
         context.upload_video(&video, &sent).expect("upload");
         context.release_video(&video).expect("release");
@@ -317,7 +306,7 @@ fn planes_of_a_file_are_imported() {
         let planes = unsafe { picture(DrmModifier::LINEAR, 0).import_as(&device, kind) }.expect("planes");
         assert_eq!((planes.len(), planes.memories().len()), (format.planes(), 1));
         let spec = VideoSpec::new(format, extent, USAGE);
-        let (first, second) = (random.picture(&spec), random.picture(&spec));
+        let (first, second) = (random_picture(&mut random, &spec), random_picture(&mut random, &spec));
         for (layout, texels) in layouts.iter().zip(&first) {
             for (row, texels) in (0..).zip(texels.chunks(usize::try_from(layout.row_size()).expect("small"))) {
                 let start = layout.row(row).expect("a row");

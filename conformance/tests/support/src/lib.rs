@@ -14,6 +14,7 @@ pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod recorded;
 
+mod random;
 pub mod request;
 
 #[doc(hidden)]
@@ -25,3 +26,4 @@ pub use built::{build, built_with_this_program, in_own_process, run_tests, this_
 pub use outcomes::{Case, Known, as_recorded, committed, recording};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
+pub use random::Random;

@@ -6,6 +6,7 @@ use ash::vk;
 use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 use gpu_interop_core::handle::{FdKind, classify_fd};
 use gpu_interop_core::{Error, ErrorKind};
+use gpu_interop_test_support::Random;
 use gpu_interop_vulkan::{ImportedPicture, PictureOptions, Producer, VulkanInterop};
 
 use crate::assert_calls;
@@ -248,33 +249,17 @@ fn importable_modifiers_are_listed_by_usage() {
     assert!(ImportedPicture::formats().any(|code| code == DrmFourcc::from_code("P010")));
 }
 
-/// A generator of fixed numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.next() % all.len() as u64).expect("an index")]
-    }
-
-    /// A good value, or rarely one of the bad ones.
-    fn mostly<T: Copy>(&mut self, good: T, bad: &[T]) -> T {
-        if self.next().is_multiple_of(12) { self.of(bad) } else { good }
-    }
+/// A good value, or rarely one of the bad ones.
+fn mostly<T: Copy>(random: &mut Random, good: T, bad: &[T]) -> T {
+    if random.word().is_multiple_of(12) { random.of(bad) } else { good }
 }
 
 /// A descriptor as a producer, or a defect, may pass it.
 fn any_file(random: &mut Random) -> OwnedFd {
-    match random.next() % 32 {
+    match random.word() % 32 {
         0 => rustix::pipe::pipe().expect("a pipe").0,
         1 => std::fs::File::open("/dev/null").expect("open").into(),
-        _ => file(random.mostly(65536, &[0, 1, 4096, 8192, 12288])),
+        _ => file(mostly(random, 65536, &[0, 1, 4096, 8192, 12288])),
     }
 }
 
@@ -284,27 +269,27 @@ fn any_picture(random: &mut Random) -> (DmaBufPicture, u32) {
     let codes =
         [("NV12", 2), ("P010", 2), ("YU12", 3), ("XR24", 1), ("AR24", 1), ("R8  ", 1), ("GR88", 1), ("Q410", 3)];
     let (code, planes) = random.of(&codes);
-    let code = random.mostly(code, &["YUYV", "NV12", "R8  "]);
-    let count = random.mostly(planes, &[0, 1, 2, 3, 4, 5]);
-    let same = random.next().is_multiple_of(2);
+    let code = mostly(random, code, &["YUYV", "NV12", "R8  "]);
+    let count = mostly(random, planes, &[0, 1, 2, 3, 4, 5]);
+    let same = random.word().is_multiple_of(2);
     let planes = (0..count)
         .map(|index| {
             let fd = files[if same { 0 } else { index as usize % 3 }].try_clone().expect("a duplicate");
             let offset =
-                random.mostly(16384 * u64::from(index), &[1, 64, 4096, 65535, u64::MAX, u64::MAX - 1, 1 << 63]);
-            let pitch = random.mostly(256, &[0, 63, 64, 65, 128, 260, 1 << 32, u64::MAX]);
-            DmaBufPlane::new(fd, offset, pitch).dedicated(random.next().is_multiple_of(8))
+                mostly(random, 16384 * u64::from(index), &[1, 64, 4096, 65535, u64::MAX, u64::MAX - 1, 1 << 63]);
+            let pitch = mostly(random, 256, &[0, 63, 64, 65, 128, 260, 1 << 32, u64::MAX]);
+            DmaBufPlane::new(fd, offset, pitch).dedicated(random.word().is_multiple_of(8))
         })
         .collect();
     let modifier = random.of(&[0, TILED.0]);
-    let modifier = random.mostly(modifier, &[DrmModifier::INVALID.0, 0x0200_0000_0000_0901, u64::MAX]);
+    let modifier = mostly(random, modifier, &[DrmModifier::INVALID.0, 0x0200_0000_0000_0901, u64::MAX]);
     let bad = [0, 1, 33, 4096, u32::MAX];
-    let extent = [random.mostly(64, &bad), random.mostly(32, &bad)];
+    let extent = [mostly(random, 64, &bad), mostly(random, 32, &bad)];
     let picture = DmaBufPicture::new(DrmFourcc::from_code(code), DrmModifier(modifier), extent, planes);
-    (picture, random.mostly(count.clamp(1, 4), &[1, 2, 3, 4]))
+    (picture, mostly(random, count.clamp(1, 4), &[1, 2, 3, 4]))
 }
 
-/// A process of its own would be needed to count descriptors beside other tests, so each descriptor is followed: a
+/// Other tests of the process open descriptors at the same time, so each descriptor is followed: a
 /// returned one is open and the same, and the files of an import have no other descriptor left.
 #[test]
 fn random_pictures_are_imported_or_returned_whole() {

@@ -5,35 +5,20 @@
 use std::collections::BTreeMap;
 
 use crate::common::{adapter, is_simulated};
+use gpu_interop_test_support::Random;
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 use gpu_interop_wgpu::{Interop, TextureOptions, Tiling, request_device, shared_formats};
 use wgpu::{BufferUsages, TextureDimension, TextureFormat, TextureUsages};
 
-/// Marsaglia's xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from(self.0 % u64::from(end)).expect("below 2^32")
-    }
-
-    fn of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(u32::try_from(values.len()).expect("few")) as usize]
-    }
-
-    /// Flags: any known ones, few, or one more that may be unknown.
-    fn bits(&mut self, known: u32, common: u32) -> u32 {
-        let all = 1 << known;
-        let few = self.below(all) & self.below(all);
-        match self.below(6) {
-            0 => self.below(all),
-            1 => few,
-            2 => common | 1 << self.below(32),
-            _ => common | few,
-        }
+/// Flags: any known ones, few, or one more that may be unknown.
+fn bits(random: &mut Random, known: u32, common: u32) -> u32 {
+    let all = 1 << known;
+    let few = random.below(all) & random.below(all);
+    match random.below(6) {
+        0 => random.below(all),
+        1 => few,
+        2 => common | 1 << random.below(32),
+        _ => common | few,
     }
 }
 
@@ -154,7 +139,7 @@ fn textures_that_wgpu_rejects_are_rejected() {
                 sample_count: random.of(&[1, 1, 1, 1, 1, 1, 0, 2, 4]),
                 dimension,
                 format,
-                usage: TextureUsages::from_bits_retain(random.bits(7, 3)),
+                usage: TextureUsages::from_bits_retain(bits(&mut random, 7, 3)),
                 view_formats: &views,
             };
             let tiling = random.of(&[Tiling::Auto, Tiling::Linear, Tiling::Optimal]);
@@ -178,7 +163,7 @@ fn buffers_that_wgpu_rejects_are_rejected() {
                 _ => u64::from(4 * (1 + random.below(5000))),
             };
             // wgpu's own buffers may be mapped, and ours not.
-            let usage = BufferUsages::from_bits_retain(random.bits(12, 12));
+            let usage = BufferUsages::from_bits_retain(bits(&mut random, 12, 12));
             let usage = usage - (BufferUsages::MAP_READ | BufferUsages::MAP_WRITE);
             let desc = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
             let ours = interop.create_buffer(&desc);
