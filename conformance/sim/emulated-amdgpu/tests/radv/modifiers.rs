@@ -6,7 +6,6 @@ use ash::vk;
 
 use crate::CHILD;
 use crate::child::{hip, same};
-use crate::shared::COLOR;
 use crate::vulkan::{Gpu, Result, check};
 
 const DMA_BUF: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
@@ -106,22 +105,7 @@ impl Image {
         let general = vk::ImageLayout::GENERAL;
         let (own, other) = (gpu.family, vk::QUEUE_FAMILY_EXTERNAL);
         gpu.execute(|device, commands| {
-            let pass = |layout, from, to| {
-                let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
-                let barrier = [vk::ImageMemoryBarrier::default()
-                    .src_access_mask(all)
-                    .dst_access_mask(all)
-                    .old_layout(layout)
-                    .new_layout(general)
-                    .src_queue_family_index(from)
-                    .dst_queue_family_index(to)
-                    .image(self.image)
-                    .subresource_range(COLOR)];
-                let stage = vk::PipelineStageFlags::ALL_COMMANDS;
-                let none = vk::DependencyFlags::empty();
-                // SAFETY: the command buffer is being recorded, and the image is live.
-                unsafe { device.cmd_pipeline_barrier(commands, stage, stage, none, &[], &[], &barrier) };
-            };
+            let pass = |layout, from, to| gpu.pass(commands, self.image, layout, [from, to]);
             if is_new {
                 pass(vk::ImageLayout::UNDEFINED, own, own);
             } else {

@@ -7,11 +7,11 @@ use ash::vk;
 use gpu_interop_core::ErrorKind;
 use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier, TexelRow};
 use gpu_interop_core::{PlaneLayout, VideoFormat};
+use gpu_interop_test_support::Random;
 use gpu_interop_vulkan::{ImportedPicture, OwnershipTransfer, PictureOptions, VulkanInterop};
 
 use crate::CHILD;
 use crate::modifiers::is_plain;
-use crate::shared::COLOR;
 use crate::vulkan::{Buffer, Gpu, Result, check};
 
 const DMA_BUF: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
@@ -22,22 +22,6 @@ const FORMATS: [&str; 15] = [
     "AR24", "XR24", "AB24", "XB24", "AR30", "XR30", "AB30", "R8  ", "GR88", "R16 ", "GR32", "AB4H", "NV12", "P010",
     "YU12",
 ];
-
-/// A generator of fixed numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(end)).unwrap_or(0)
-    }
-}
 
 /// A plane of a format in a picture: its aspect, and its texels without padding.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +45,7 @@ impl Plane {
     fn texels(&self, seed: u64) -> Vec<u8> {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(self.aspect.as_raw()) | 1);
         let masks = self.mask.iter().cycle();
-        masks.take(self.size()).map(|mask| random.next().to_be_bytes()[2] & mask).collect()
+        masks.take(self.size()).map(|mask| random.word().to_be_bytes()[2] & mask).collect()
     }
 }
 
@@ -231,22 +215,7 @@ impl Produced {
     /// Exchanges texels with the image; a new one has no layout yet.
     fn exchange(&self, gpu: &Gpu, planes: &[Plane], is_new: bool, write: Option<u64>) -> Result<Vec<Vec<u8>>> {
         let (own, other) = (gpu.family, vk::QUEUE_FAMILY_FOREIGN_EXT);
-        let pass = |commands, layout, from, to| {
-            let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
-            let barrier = [vk::ImageMemoryBarrier::default()
-                .src_access_mask(all)
-                .dst_access_mask(all)
-                .old_layout(layout)
-                .new_layout(vk::ImageLayout::GENERAL)
-                .src_queue_family_index(from)
-                .dst_queue_family_index(to)
-                .image(self.image)
-                .subresource_range(COLOR)];
-            let stage = vk::PipelineStageFlags::ALL_COMMANDS;
-            let none = vk::DependencyFlags::empty();
-            // SAFETY: the command buffer is being recorded, and the image is live.
-            unsafe { gpu.device.cmd_pipeline_barrier(commands, stage, stage, none, &[], &[], &barrier) };
-        };
+        let pass = |commands, layout, from, to| gpu.pass(commands, self.image, layout, [from, to]);
         let acquire = |commands| match is_new {
             true => pass(commands, vk::ImageLayout::UNDEFINED, own, own),
             false => pass(commands, vk::ImageLayout::GENERAL, other, own),
@@ -347,7 +316,7 @@ pub(crate) fn pictures() -> Result<()> {
             let what = format!("{code}, modifier {modifier:#x}, {extent:?}");
             let (format, planes) = planes(code, extent);
             let produced = Produced::new(&gpu, format, extent, modifier, &planes)?;
-            let [texels, answer] = [random.next(), random.next()];
+            let [texels, answer] = [random.word(), random.word()];
             produced.exchange(&gpu, &planes, true, Some(texels))?;
             let imported = import(&interop, produced.picture(code, modifier, extent)?);
             let imported = imported.map_err(|error| format!("{what}: {error}"))?;
@@ -426,7 +395,7 @@ pub(crate) fn without_gpu() -> Result<()> {
         for plane in &planes {
             camera.add(plane, several, &mut random)?;
         }
-        let seed = random.next();
+        let seed = random.word();
         camera.write(&planes, seed)?;
         let what = format!("{code}, {extent:?}, {:?}", camera.places);
         let picture = camera.picture(code, extent)?;

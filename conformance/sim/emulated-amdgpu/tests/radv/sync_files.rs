@@ -20,7 +20,7 @@ fn context(gpu: &Gpu, interop: &VulkanInterop) -> HeadlessContext {
     unsafe { HeadlessContext::on_queue(interop, gpu.family, gpu.queue) }
 }
 
-/// A buffer changes hands by the fence of each submission; a signalled fence and a pipe that is none are told apart.
+/// A buffer changes hands by the fence of each submission; a signalled fence is accepted, and a pipe, which is no fence, is rejected.
 pub(crate) fn sync_files() -> Result<()> {
     run().map_err(|error| error.to_string())
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ash::vk;
 
+use crate::shared::COLOR;
+
 /// The result of a step: what failed, and Vulkan's code.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
@@ -62,6 +64,31 @@ impl Gpu {
     /// The only device, with a queue of a family that has compute, and graphics or not.
     pub(crate) fn new(graphics: bool) -> Result<Self> {
         Self::of([0, 1], graphics)
+    }
+
+    /// Records a barrier that passes an image from one queue family to another, in the layout `GENERAL` then. The image is
+    /// live, and the command buffer is being recorded.
+    pub(crate) fn pass(
+        &self,
+        commands: vk::CommandBuffer,
+        image: vk::Image,
+        layout: vk::ImageLayout,
+        [from, to]: [u32; 2],
+    ) {
+        let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+        let barrier = [vk::ImageMemoryBarrier::default()
+            .src_access_mask(all)
+            .dst_access_mask(all)
+            .old_layout(layout)
+            .new_layout(vk::ImageLayout::GENERAL)
+            .src_queue_family_index(from)
+            .dst_queue_family_index(to)
+            .image(image)
+            .subresource_range(COLOR)];
+        let stage = vk::PipelineStageFlags::ALL_COMMANDS;
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: as documented.
+        unsafe { self.device.cmd_pipeline_barrier(commands, stage, stage, none, &[], &[], &barrier) };
     }
 
     /// The device of this index, of so many.
