@@ -202,13 +202,13 @@ impl DmaBufPicture {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::ErrorKind;
 
-    fn memfd(size: u64) -> OwnedFd {
+    pub(in super::super) fn memfd(size: u64) -> OwnedFd {
         let fd = rustix::fs::memfd_create("picture", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
         rustix::fs::ftruncate(&fd, size).expect("ftruncate");
         fd

@@ -160,14 +160,9 @@ fn inspect(fd: &OwnedFd) -> Result<((u64, u64), u64)> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use super::super::dma_buf::tests::memfd;
     use super::*;
     use crate::ErrorKind;
-
-    fn memfd(size: u64) -> OwnedFd {
-        let fd = rustix::fs::memfd_create("picture", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
-        rustix::fs::ftruncate(&fd, size).expect("ftruncate");
-        fd
-    }
 
     fn inode(fd: &OwnedFd) -> u64 {
         rustix::fs::fstat(fd).expect("open").st_ino
