@@ -1,5 +1,7 @@
 //! The DRM modifiers that a device supports, by format.
 
+use std::ffi::CStr;
+
 use ash::vk;
 use gpu_interop_core::format::{DrmFourcc, DrmModifier};
 use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result};
@@ -102,25 +104,20 @@ pub(crate) fn list<'a>(modifiers: impl IntoIterator<Item = &'a DrmModifier>) -> 
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-/// As [`supported`], of a device that imports dma-bufs.
+const MODIFIERS: Extension = (vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME, "has no images with DRM modifiers");
+const DMA_BUFS: Extension = (vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME, "does not import dma-bufs");
+
+/// An extension, and what a device lacks without it.
+type Extension = (&'static CStr, &'static str);
+
+/// The modifiers of a format on a device that imports dma-bufs.
 pub(super) fn of_dma_bufs(
     interop: &VulkanInterop,
     operation: &'static str,
     format: vk::Format,
 ) -> Result<Vec<ModifierSupport>> {
-    interop.check_process(operation)?;
-    for (name, what) in [
-        (vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME, "has no images with DRM modifiers"),
-        (vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME, "does not import dma-bufs"),
-    ] {
-        // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
-        if !unsafe { has_extension(interop.instance(), interop.physical_device(), name) } {
-            let name = name.to_string_lossy();
-            let message = format!("the device {what} ({name}); copy the picture on the CPU, or install a newer driver");
-            return Err(Error::unsupported(operation, message).with_device(interop.identity()));
-        }
-    }
-    supported(interop, operation, format)
+    check(interop, operation, &[MODIFIERS, DMA_BUFS], "copy the picture on the CPU, or install a newer driver")?;
+    Ok(listed(interop, format))
 }
 
 /// The modifiers that the device knows for a format.
@@ -129,15 +126,26 @@ pub(crate) fn supported(
     operation: &'static str,
     format: vk::Format,
 ) -> Result<Vec<ModifierSupport>> {
+    check(interop, operation, &[MODIFIERS], "use linear tiling and opaque handles")?;
+    Ok(listed(interop, format))
+}
+
+/// Fails with the remedy if the physical device lacks an extension.
+fn check(interop: &VulkanInterop, operation: &'static str, needed: &[Extension], remedy: &str) -> Result<()> {
     interop.check_process(operation)?;
-    let (instance, physical_device) = (interop.instance(), interop.physical_device());
-    // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
-    let listed = unsafe { has_extension(instance, physical_device, vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME) };
-    if !listed {
-        let message = "the device has no images with DRM modifiers (VK_EXT_image_drm_format_modifier); use linear tiling and \
-                       opaque handles";
-        return Err(Error::unsupported(operation, message).with_device(interop.identity()));
+    for (name, what) in needed {
+        // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
+        if !unsafe { has_extension(interop.instance(), interop.physical_device(), name) } {
+            let message = format!("the device {what} ({}); {remedy}", name.to_string_lossy());
+            return Err(Error::unsupported(operation, message).with_device(interop.identity()));
+        }
     }
+    Ok(())
+}
+
+/// The modifiers of a format on a device with `VK_EXT_image_drm_format_modifier`.
+fn listed(interop: &VulkanInterop, format: vk::Format) -> Vec<ModifierSupport> {
+    let (instance, physical_device) = (interop.instance(), interop.physical_device());
     let query = |list: &mut vk::DrmFormatModifierPropertiesListEXT<'_>| {
         let mut properties = vk::FormatProperties2::default().push_next(list);
         // SAFETY: the instance is 1.1 or later, and the device has the extension of the structure, whose array, if any, has
@@ -156,7 +164,7 @@ pub(crate) fn supported(
         memory_planes: found.drm_format_modifier_plane_count.clamp(1, 4) as usize,
         features: found.drm_format_modifier_tiling_features,
     };
-    Ok(found.into_iter().map(support).collect())
+    found.into_iter().map(support).collect()
 }
 
 /// The functions of the extension, if it is enabled.
