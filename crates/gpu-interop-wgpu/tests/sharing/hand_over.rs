@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Context, buffer_desc, is_simulated, validation_messages};
+use crate::common::{Context, buffer_desc, compute_pipeline, is_simulated, validation_messages};
 use gpu_interop_wgpu::SharedBuffer;
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 
@@ -113,15 +113,7 @@ const COUNT: &str = "
 impl Slow {
     fn new(context: &Context, buffer: &SharedBuffer) -> Self {
         let device = context.device();
-        let source = wgpu::ShaderSource::Wgsl(COUNT.into());
-        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: None,
-            layout: None,
-            module: &device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source }),
-            entry_point: None,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
-        });
+        let pipeline = compute_pipeline(device, COUNT);
         let parameter = device.create_buffer(&buffer_desc(4, wgpu::BufferUsages::STORAGE));
         let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::common::{Context, adapter, buffer_desc, device, pattern, texture_desc, validation_messages};
+use crate::common::{
+    Context, adapter, buffer_desc, compute_pipeline, device, pattern, texture_desc, validation_messages,
+};
 use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
 use gpu_interop_wgpu::gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableImage, HeadlessContext,
@@ -85,10 +87,10 @@ impl Wgpu {
 
 impl Pair {
     pub(crate) fn new() -> Option<Self> {
-        Wgpu::new().map(Self::beside)
+        Wgpu::new().map(Self::with)
     }
 
-    fn beside(wgpu: Wgpu) -> Self {
+    fn with(wgpu: Wgpu) -> Self {
         let choice = DeviceChoice::Identity(identity(&wgpu.device).expect("Vulkan"));
         let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice)).expect("the same GPU");
         Self { wgpu, producer }
@@ -131,16 +133,7 @@ fn add_one(wgpu: &Wgpu, buffer: &wgpu::Buffer) {
     const SHADER: &str = "
         @group(0) @binding(0) var<storage, read_write> words: array<u32>;
         @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) item: vec3<u32>) { words[item.x] += 1u; }";
-    let source = wgpu::ShaderSource::Wgsl(SHADER.into());
-    let module = wgpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
-    let pipeline = wgpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-        label: None,
-        layout: None,
-        module: &module,
-        entry_point: Some("main"),
-        compilation_options: wgpu::PipelineCompilationOptions::default(),
-        cache: None,
-    });
+    let pipeline = compute_pipeline(&wgpu.device, SHADER);
     let group = wgpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: None,
         layout: &pipeline.get_bind_group_layout(0),
@@ -163,7 +156,7 @@ fn plus_one(bytes: &[u8]) -> Vec<u8> {
 /// The producer writes, a compute pass of wgpu changes the words, and the producer reads.
 #[test]
 fn a_buffer_of_another_device_arrives_both_ways() {
-    let Some(pair) = Wgpu::for_shaders().map(Pair::beside) else { return };
+    let Some(pair) = Wgpu::for_shaders().map(Pair::with) else { return };
     let Pair { wgpu, producer } = &pair;
     let exported = pair.buffer();
     let buffer = import_buffer(wgpu, exported.import_request().expect("a request")).expect("imported");

@@ -124,7 +124,7 @@ fn other_pictures_are_rejected_with_their_descriptors() {
             false
         }
     };
-    // Without the extensions, a picture that is right otherwise is rejected for that.
+    // Without the extensions, a picture without another defect is rejected for that.
     let later = |kind, words| if available { (kind, words) } else { (Unsupported, "VK_EXT_image_drm_format_modifier") };
     let plain = || (desc.clone(), ImportOptions::default());
     let with = |desc| (desc, ImportOptions::default());

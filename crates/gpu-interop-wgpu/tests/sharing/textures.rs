@@ -1,6 +1,6 @@
 //! Textures, both ways, every texel verified.
 
-use crate::common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
+use crate::common::{Context, compute_pipeline, frames, is_simulated, pattern, texture_desc, validation_messages};
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 use gpu_interop_wgpu::{SharedTexture, TextureOptions, Tiling, shared_formats};
 use wgpu::TextureFormat as Format;
@@ -323,16 +323,7 @@ const LOAD: &str = "
 impl Sampler {
     fn new(context: &Context, texture: &wgpu::Texture) -> Self {
         let device = context.device();
-        let source = wgpu::ShaderSource::Wgsl(LOAD.into());
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
-        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: None,
-            layout: None,
-            module: &module,
-            entry_point: None,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
-        });
+        let pipeline = compute_pipeline(device, LOAD);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
         let size = u64::from(texture.width() * texture.height() * 4);
         let output =

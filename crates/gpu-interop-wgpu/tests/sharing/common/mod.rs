@@ -121,6 +121,19 @@ pub(crate) fn frames() -> u32 {
     std::env::var("GPU_INTEROP_TEST_FRAMES").map_or(1000, |frames| frames.parse().expect("a number"))
 }
 
+/// A pipeline of the source's only entry point.
+pub(crate) fn compute_pipeline(device: &wgpu::Device, source: &str) -> wgpu::ComputePipeline {
+    let source = wgpu::ShaderSource::Wgsl(source.into());
+    device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: None,
+        module: &device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source }),
+        entry_point: None,
+        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        cache: None,
+    })
+}
+
 impl Context {
     /// `None`, with the reason on the standard output, if this machine cannot share. Validated if the layer is sound.
     pub(crate) fn new() -> Option<Self> {
