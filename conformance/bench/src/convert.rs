@@ -1,4 +1,4 @@
-//! Rates of the conversion kernels on pictures of 3840x2160, and of 960x540 on a CPU, beside copies of the same bytes.
+//! Rates of the conversion kernels on pictures of 3840x2160, and of 960x540 on a CPU, and of copies of the same bytes.
 //!
 //! Bytes are counted as the kernels must move them: each sample and texel once, read or written. `copy` reads and writes
 //! pictures of both formats. On a GPU there are eight pictures, more than its caches hold, of incompressible data.

@@ -59,7 +59,7 @@ pub(crate) fn texture(
     if desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) && !never_discarded {
         let message = "wgpu panics when a shared texture is used after a render pass with StoreOp::Discard; if all passes \
                        store it, promise that with TextureOptions::never_discarded(true) and create_texture_with, or with \
-                       ImportOptions::never_discarded(true), otherwise render to a texture of wgpu's own and copy it";
+                       ImportOptions::never_discarded(true), or render to a texture of wgpu's own and copy it";
         return Err(Error::invalid(operation, message).with_context("usage", "RENDER_ATTACHMENT"));
     }
     Ok(())

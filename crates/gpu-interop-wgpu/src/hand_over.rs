@@ -24,7 +24,7 @@ impl Interop {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an object that is handed over already, an object of another `Interop`, or a
-    /// stream of another device; [`ErrorKind::DeviceLost`]; otherwise the driver's error. After an error, the objects
+    /// stream of another device; [`ErrorKind::DeviceLost`]. Errors of the driver. After an error, the objects
     /// belong to wgpu.
     #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     pub fn begin_compute<'s>(&self, stream: &'s Stream, objects: &[&dyn Shared]) -> Result<HandOver<'s>> {

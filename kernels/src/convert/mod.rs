@@ -18,7 +18,7 @@
 //! * **P010**: the ten bits are the high ones of 16. The others are ignored, and 0 in the result.
 //!
 //! Rows may have any pitch. A thread converts four columns with accesses of 4 to 16 bytes if the addresses and pitches are
-//! multiples of 16 (RGBA), of 4 (NV12) and of 8 (P010); otherwise it accesses single samples, with the same result.
+//! multiples of 16 (RGBA), of 4 (NV12) and of 8 (P010); elsewhere it accesses single samples, with the same result.
 
 mod coefficients;
 pub mod cpu;

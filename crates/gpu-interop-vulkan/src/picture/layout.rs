@@ -63,11 +63,11 @@ impl Extent {
             return other.overlaps(self);
         }
         // Planes may be side by side in rows of one pitch.
-        let beside = self.pitch == other.pitch && self.pitch > 0 && {
+        let alternate = self.pitch == other.pitch && self.pitch > 0 && {
             let distance = (other.start - self.start) % self.pitch;
             distance >= self.row && self.pitch - distance >= other.row
         };
-        !beside
+        !alternate
     }
 }
 
@@ -198,9 +198,9 @@ mod tests {
         }
         rejected(nv12(TILED[2], (0, 3072, 0, 64), (0, 3072, 0, 64)), Some(1), "overlaps plane 0");
         // Side by side, but one texel too near.
-        let beside = |red| [(0, 2048, 0, 64), (1, 1024, 0, 64), (1, 1024, red, 64)];
-        rejected(check("YU12", DrmModifier::LINEAR, [64, 32], &beside(31)), Some(2), "overlaps plane 1");
-        rejected(check("YU12", DrmModifier::LINEAR, [64, 32], &beside(33)), Some(2), "past the end");
+        let side_by_side = |red| [(0, 2048, 0, 64), (1, 1024, 0, 64), (1, 1024, red, 64)];
+        rejected(check("YU12", DrmModifier::LINEAR, [64, 32], &side_by_side(31)), Some(2), "overlaps plane 1");
+        rejected(check("YU12", DrmModifier::LINEAR, [64, 32], &side_by_side(33)), Some(2), "past the end");
         // Compression inside of the texels.
         rejected(check("XR24", TILED[1], [64, 64], &[(0, 20480, 0, 256), (0, 20480, 8192, 0)]), Some(1), "overlaps");
     }

@@ -15,7 +15,7 @@ use crate::object::{self, Handle};
 #[non_exhaustive]
 pub enum Fences<'a> {
     /// The implicit fences of the picture's dma-bufs, which producers such as OpenGL and compositors add. wgpu's queue waits
-    /// for them where the kernel returns them as sync files (Linux 6.0) and the device imports these. Otherwise the CPU waits:
+    /// for them where the kernel returns them as sync files (Linux 6.0) and the device imports these. Elsewhere the CPU waits:
     /// it calls `poll` on the dma-bufs.
     #[cfg(unix)]
     Implicit,
@@ -151,7 +151,7 @@ impl ImportedTexture {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] during another access, for [`Fences::Implicit`] without a picture, for a descriptor that is
     /// not a sync file, and for a texture that was destroyed (`wgpu::Texture::destroy`), with wgpu's error as the source.
-    /// [`ErrorKind::Timeout`] if the CPU has waited for a minute. [`ErrorKind::DeviceLost`]; otherwise the driver's error. After
+    /// [`ErrorKind::Timeout`] if the CPU has waited for a minute. [`ErrorKind::DeviceLost`]. Errors of the driver. After
     /// an error the producer owns the texture.
     #[doc(alias("vkImportSemaphoreFdKHR", "vkCmdPipelineBarrier", "DMA_BUF_IOCTL_EXPORT_SYNC_FILE", "BeginAccess"))]
     pub fn begin_access(&self, fences: Fences<'_>) -> Result<Access> {
@@ -159,8 +159,8 @@ impl ImportedTexture {
     }
 }
 
-/// A `wgpu::Buffer` on imported memory. Created by [`Importer::import_buffer`](super::Importer::import_buffer). As an
-/// [`ImportedTexture`] otherwise. wgpu cannot map it.
+/// A `wgpu::Buffer` on imported memory. Created by [`Importer::import_buffer`](super::Importer::import_buffer). Used as an
+/// [`ImportedTexture`]. wgpu cannot map it.
 #[derive(Debug)]
 pub struct ImportedBuffer {
     buffer: wgpu::Buffer,
@@ -214,7 +214,7 @@ impl Access {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an object that was destroyed, with wgpu's error as the source;
-    /// [`ErrorKind::DeviceLost`]; otherwise the driver's error. The producer may then find older contents. The object cannot be
+    /// [`ErrorKind::DeviceLost`]. Errors of the driver. The producer may then find older contents. The object cannot be
     /// accessed again.
     #[doc(alias("vkCmdPipelineBarrier", "EndAccess"))]
     pub fn end(mut self) -> Result<EndedAccess> {

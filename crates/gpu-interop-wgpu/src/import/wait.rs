@@ -111,7 +111,7 @@ impl EndedAccess {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the device exports no sync files: [`wait`](Self::wait) or use [`on_done`](Self::on_done).
-    /// [`ErrorKind::DeviceLost`]; otherwise the driver's error.
+    /// [`ErrorKind::DeviceLost`]. Errors of the driver.
     #[doc(alias("vkGetSemaphoreFdKHR"))]
     pub fn sync_file(&self) -> Result<Option<OwnedFd>> {
         const OPERATION: &str = "EndedAccess::sync_file";
@@ -120,7 +120,7 @@ impl EndedAccess {
     }
 
     /// Adds the fence of [`sync_file`](Self::sync_file) to the picture's dma-bufs, for producers with implicit synchronisation:
-    /// as one of writes if wgpu may write the texture by its usage, otherwise as one of reads. Calls
+    /// as one of writes if wgpu may write the texture by its usage, and as one of reads if not. Calls
     /// `DMA_BUF_IOCTL_IMPORT_SYNC_FILE`.
     ///
     /// # Errors
