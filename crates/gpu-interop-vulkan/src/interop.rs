@@ -293,6 +293,12 @@ impl VulkanInterop {
         is_nvidias_driver(driver, vendor)
     }
 
+    /// The PCI vendor of the device.
+    #[cfg(unix)]
+    pub(crate) fn vendor(&self) -> u32 {
+        self.driver_and_vendor().1
+    }
+
     fn driver_and_vendor(&self) -> (Option<vk::DriverId>, u32) {
         // SAFETY: as in `driver`.
         unsafe { driver_and_vendor(&self.shared.instance, self.shared.physical_device) }

@@ -28,6 +28,8 @@
 //! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches. Its fences pass as sync files
 //! (`SyncFileSemaphore`).
 //!
+//! A [`PictureFeed`] passes pictures on to a compute device: shared where that imports them, otherwise copied by a queue.
+//!
 //! # Many buffers
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
 //! buffers from it for both sides at once.
@@ -98,6 +100,7 @@ mod buffer;
 mod context;
 mod error;
 mod export;
+mod feed;
 mod format;
 mod handles;
 mod heap;
@@ -131,6 +134,7 @@ pub use context::{
     BufferCopy, DeviceChoice, HeadlessContext, HeadlessOptions, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer, ExportableSemaphore};
+pub use feed::{FeedFences, FeedImage, FeedSource, PictureFeed, PictureFeedOptions, PictureWay, picture_planes};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use heap::{SharedHeap, SharedHeapBuffer, SharedHeapOptions, SharedHeapUsage};
 pub use identity::device_identity;
@@ -148,7 +152,8 @@ pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_hand
 pub use queue::QueueKind;
 pub use raw::RawMemory;
 pub use ring::{
-    Frame, FrameBuffer, FrameGraphs, FrameImage, FrameMemory, FrameRing, FrameRingOptions, FrameSide, FrameSync,
+    Frame, FrameBuffer, FrameGraphs, FrameImage, FrameMemory, FramePicture, FrameRing, FrameRingOptions, FrameSide,
+    FrameSync,
 };
 pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};

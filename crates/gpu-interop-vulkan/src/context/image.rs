@@ -155,16 +155,22 @@ impl Recording<'_> {
         self.flight.check_state(operation, image.ownership(), Command::Use)?;
         image.check_subresource(operation, level, layer)?;
         let texel = u64::from(image.format().array.texel_size());
-        if !(offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT)) {
-            return Err(Error::invalid(operation, "the offset must be a multiple of 4 bytes and of the texel's size")
-                .with_context("offset", offset)
-                .with_context("texel", format_args!("{texel} bytes")));
-        }
+        check_offset(operation, offset, texel)?;
         image.spec().level_size(level)
     }
 }
 
-fn check_image_usage(operation: &'static str, image: &OwnedImage, usage: vk::ImageUsageFlags) -> Result<()> {
+/// Fails unless an offset in the buffer of a copy is aligned for texels of this size, bytes.
+pub(super) fn check_offset(operation: &'static str, offset: u64, texel: u64) -> Result<()> {
+    if offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT) {
+        return Ok(());
+    }
+    Err(Error::invalid(operation, "the offset must be a multiple of 4 bytes and of the texel's size")
+        .with_context("offset", offset)
+        .with_context("texel", format_args!("{texel} bytes")))
+}
+
+pub(super) fn check_image_usage(operation: &'static str, image: &OwnedImage, usage: vk::ImageUsageFlags) -> Result<()> {
     if image.spec().usage.contains(usage) {
         return Ok(());
     }

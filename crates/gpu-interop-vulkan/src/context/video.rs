@@ -1,11 +1,12 @@
 //! Pictures on a context's queue: layout, ownership, and copies of planes.
 
 use ash::vk;
-use gpu_interop_core::{Error, Result};
+use gpu_interop_core::{Error, PlaneLayout, Result};
 
-use super::image::COPY_ALIGNMENT;
+use super::image::{COPY_ALIGNMENT, check_image_usage, check_offset};
 use super::{HeadlessContext, Recording};
 use crate::buffer::OwnedBuffer;
+use crate::image::OwnedImage;
 use crate::placement::MemoryPlacement;
 use crate::tracking::Command;
 use crate::video::ExportableVideo;
@@ -89,6 +90,43 @@ impl Recording<'_> {
         Ok(())
     }
 
+    /// Copies level 0 of layer 0 of an image, or one plane of it, to rows of a buffer. Records `vkCmdCopyImageToBuffer`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the rows go past the buffer's end or
+    /// are not at multiples of 4 bytes and of the texel's size, buffer or image lacks `TRANSFER_DST` or `TRANSFER_SRC` or is of
+    /// another device, or this device does not own it.
+    ///
+    /// The image has the aspect, with the layout's extent and texels.
+    pub(crate) fn copy_to_rows(
+        &mut self,
+        image: &OwnedImage,
+        aspect_mask: vk::ImageAspectFlags,
+        dst: &OwnedBuffer,
+        layout: &PlaneLayout,
+    ) -> Result<()> {
+        const OPERATION: &str = "Recording::copy_to_rows";
+        check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
+        let texel = u64::from(layout.texel.texel_size());
+        check_offset(OPERATION, layout.offset, texel)?;
+        check_offset(OPERATION, layout.pitch, texel)?;
+        layout.check(OPERATION, dst.size())?;
+        self.check(OPERATION, dst, vk::BufferUsageFlags::TRANSFER_DST, 0, dst.size())?;
+        let Ok(row_length) = u32::try_from(layout.pitch / texel) else {
+            return Err(Error::invalid(OPERATION, "the pitch exceeds Vulkan's limit"));
+        };
+        self.use_buffer(OPERATION, dst)?;
+        self.use_image(OPERATION, image, Command::Use)?;
+        self.order();
+        let region = [region(layout.offset, aspect_mask, layout.extent).buffer_row_length(row_length)];
+        let (commands, dst, device) = (self.as_raw(), dst.as_raw(), self.interop.device());
+        // SAFETY: recording, outside a render pass; both are live, kept, of this device and created for this use; this device
+        // owns the image, which is in the layout `GENERAL` and, as the caller promises, has the aspect with these texels; the
+        // rows are inside the buffer, aligned, and do not overlap.
+        unsafe { device.cmd_copy_image_to_buffer(commands, image.as_raw(), vk::ImageLayout::GENERAL, dst, &region) };
+        Ok(())
+    }
+
     /// Checks the picture's side of a copy.
     fn plane_copy(
         &self,
@@ -105,18 +143,10 @@ impl Recording<'_> {
             return Err(Error::invalid(operation, format!("the picture was not created for {usage:?}")));
         }
         let texel = u64::from(video.spec().format.texel(plane).texel_size());
-        if !(offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT)) {
-            return Err(Error::invalid(operation, "the offset must be a multiple of 4 bytes and of the texel's size")
-                .with_context("offset", offset)
-                .with_context("texel", format_args!("{texel} bytes")));
-        }
+        check_offset(operation, offset, texel)?;
         let size = plane_size(operation, video, plane)?;
-        let [width, height] = video.spec().format.plane_extent(plane, video.spec().extent);
-        let region = vk::BufferImageCopy::default()
-            .buffer_offset(offset)
-            .image_subresource(vk::ImageSubresourceLayers { aspect_mask, layer_count: 1, ..Default::default() })
-            .image_extent(vk::Extent3D { width, height, depth: 1 });
-        Ok(PlaneCopy { image: image.as_raw(), size, region })
+        let extent = video.spec().format.plane_extent(plane, video.spec().extent);
+        Ok(PlaneCopy { image: image.as_raw(), size, region: region(offset, aspect_mask, extent) })
     }
 
     /// Keeps buffer and image alive for a copy, and orders it after earlier commands.
@@ -133,6 +163,14 @@ impl Recording<'_> {
         self.order();
         Ok(())
     }
+}
+
+/// The region of level 0 of layer 0, tightly packed in the buffer.
+fn region(offset: u64, aspect_mask: vk::ImageAspectFlags, [width, height]: [u32; 2]) -> vk::BufferImageCopy {
+    vk::BufferImageCopy::default()
+        .buffer_offset(offset)
+        .image_subresource(vk::ImageSubresourceLayers { aspect_mask, layer_count: 1, ..Default::default() })
+        .image_extent(vk::Extent3D { width, height, depth: 1 })
 }
 
 /// Size of a plane, tightly packed, bytes.

@@ -8,7 +8,7 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, VideoFormat};
 
 use super::format::PictureFormat;
 use super::modifiers::{of_dma_bufs, picture_spec};
-use super::{ImportedPicture, ModifierSupport, PictureOptions, Producer, functions, layout, list};
+use super::{ImportedPicture, MemoryPlane, ModifierSupport, PictureOptions, Producer, functions, layout, list};
 use crate::identity::has_extension;
 use crate::image::OwnedImage;
 use crate::image::picture::{Object, PictureImage};
@@ -20,18 +20,23 @@ const OPERATION: &str = "ImportedPicture::new";
 pub(super) struct Imported {
     image: OwnedImage,
     video: Option<VideoFormat>,
-    /// The first plane of each dma-buf.
-    first_planes: Vec<usize>,
+    producer: Producer,
+    memory_planes: Vec<MemoryPlane>,
 }
 
 impl Imported {
     /// Keeps a descriptor of each dma-buf.
     pub(super) fn own(self, picture: DmaBufPicture) -> ImportedPicture {
-        let (code, modifier, memory_planes) = (picture.format, picture.modifier, picture.planes.len());
-        let planes = picture.planes.into_iter().enumerate();
-        let dma_bufs =
-            planes.filter(|(plane, _)| self.first_planes.contains(plane)).map(|(_, plane)| plane.fd).collect();
-        ImportedPicture { image: self.image, code, modifier, video: self.video, memory_planes, dma_bufs }
+        let Self { image, video, producer, memory_planes } = self;
+        let mut dma_bufs = Vec::new();
+        for (plane, place) in picture.planes.into_iter().zip(&memory_planes) {
+            // Indices are in the order of the first planes.
+            if place.object == dma_bufs.len() {
+                dma_bufs.push(plane.fd);
+            }
+        }
+        let (code, modifier) = (picture.format, picture.modifier);
+        ImportedPicture { image, code, modifier, video, producer, memory_planes, dma_bufs: dma_bufs.into() }
     }
 }
 
@@ -104,13 +109,13 @@ pub(super) fn import(interop: &VulkanInterop, picture: &DmaBufPicture, options: 
         // `check_description` has rejected it.
         None => return Err(Error::invalid(OPERATION, "the picture has no plane")),
     };
-    let first_planes = (0..).zip(&objects).fold(Vec::new(), |mut first: Vec<usize>, (plane, object)| {
-        if object.index == first.len() {
-            first.push(plane);
-        }
-        first
+    let planes = picture.planes.iter().zip(&objects).map(|(plane, object)| MemoryPlane {
+        object: object.index,
+        offset: plane.offset,
+        pitch: plane.pitch,
+        dedicated: plane.dedicated,
     });
-    Ok(Imported { image, video: format.video, first_planes })
+    Ok(Imported { image, video: format.video, producer: options.producer, memory_planes: planes.collect() })
 }
 
 /// The device's support for the picture's modifier, if it has the usage and the number of planes.

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use ash::vk;
-use gpu_interop_core::format::{DmaBufPicture, DrmFourcc, DrmModifier};
+use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
+use gpu_interop_core::handle::cannot_duplicate;
 use gpu_interop_core::{Error, ImportError, Result, VideoFormat};
 
 use crate::image::OwnedImage;
@@ -130,9 +131,20 @@ pub struct ImportedPicture {
     code: DrmFourcc,
     modifier: DrmModifier,
     video: Option<VideoFormat>,
-    memory_planes: usize,
+    producer: Producer,
+    memory_planes: Vec<MemoryPlane>,
     /// A descriptor of each dma-buf.
     dma_bufs: Arc<[OwnedFd]>,
+}
+
+/// Place of a memory plane.
+#[derive(Debug, Clone, Copy)]
+struct MemoryPlane {
+    /// Index of its dma-buf.
+    object: usize,
+    offset: u64,
+    pitch: u64,
+    dedicated: bool,
 }
 
 impl ImportedPicture {
@@ -239,7 +251,28 @@ impl ImportedPicture {
     /// Number of memory planes, 1 to 4.
     #[must_use]
     pub fn memory_planes(&self) -> usize {
-        self.memory_planes
+        self.memory_planes.len()
+    }
+
+    /// The producer, as in the options of the import.
+    #[must_use]
+    pub fn producer(&self) -> Producer {
+        self.producer
+    }
+
+    /// The picture as the producer described it, with new descriptors that the caller owns: for another API or process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if a descriptor cannot be duplicated.
+    pub fn description(&self) -> Result<DmaBufPicture> {
+        let plane = |plane: &MemoryPlane| {
+            let fd = self.dma_bufs[plane.object].try_clone();
+            let fd = fd.map_err(|source| cannot_duplicate("ImportedPicture::description", source))?;
+            Ok(DmaBufPlane::new(fd, plane.offset, plane.pitch).dedicated(plane.dedicated))
+        };
+        let vk::Extent3D { width, height, .. } = self.image.spec().extent;
+        let planes = self.memory_planes.iter().map(plane).collect::<Result<_>>()?;
+        Ok(DmaBufPicture::new(self.code, self.modifier, [width, height], planes))
     }
 
     /// `true` if the image is disjoint: each memory plane has an allocation of its own.

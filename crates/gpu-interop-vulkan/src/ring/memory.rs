@@ -1,26 +1,28 @@
-//! Buffers and images of a frame, on both sides.
+//! Buffers, images and pictures of a frame, on both sides.
 
 use std::ops::RangeBounds;
 
 use ash::vk;
 use gpu_interop_core::{
-    ArrayUsage, BufferSlice, Device, ErrorKind, ExternalMemory, MappedBuffer, MappedMipmappedArray, MipmappedArrayDesc,
-    Result, Stream,
+    ArrayUsage, BufferSlice, Device, ErrorKind, ExternalMemory, MappedBuffer, MappedMipmappedArray, MappedPlanes,
+    MipmappedArrayDesc, PlaneLayout, Result, Stream,
 };
 
 use crate::buffer::OwnedBuffer;
 use crate::context::Recording;
 use crate::export::{BufferOptions, ExportableBuffer};
+use crate::feed::planes_size;
 use crate::image::{ExportableImage, ImageOptions, OwnedImage};
 use crate::interop::VulkanInterop;
 use crate::ring::FrameRingOptions;
 
-/// Buffers and images of one of the frames of a [`FrameRing`](crate::FrameRing), in the order of its options.
+/// Buffers, images and pictures of one of the frames of a [`FrameRing`](crate::FrameRing), in the order of its options.
 #[derive(Debug, Default)]
 pub struct FrameMemory {
     index: usize,
     buffers: Vec<FrameBuffer>,
     images: Vec<FrameImage>,
+    pictures: Vec<FramePicture>,
 }
 
 impl FrameMemory {
@@ -33,7 +35,13 @@ impl FrameMemory {
     ) -> Result<Self> {
         let buffers = options.buffers.iter().map(|buffer| FrameBuffer::new(interop, device, buffer));
         let images = options.images.iter().map(|image| FrameImage::new(interop, device, image));
-        Ok(Self { index, buffers: buffers.collect::<Result<_>>()?, images: images.collect::<Result<_>>()? })
+        let pictures = options.pictures.iter().map(|planes| FramePicture::new(interop, device, planes));
+        Ok(Self {
+            index,
+            buffers: buffers.collect::<Result<_>>()?,
+            images: images.collect::<Result<_>>()?,
+            pictures: pictures.collect::<Result<_>>()?,
+        })
     }
 
     /// Position of the frame in its ring, from 0: for objects of the application that each frame in flight has, such as
@@ -55,6 +63,18 @@ impl FrameMemory {
         &self.images
     }
 
+    /// The pictures.
+    #[must_use]
+    pub fn pictures(&self) -> &[FramePicture] {
+        &self.pictures
+    }
+
+    /// Vulkan's side of all buffers.
+    pub(super) fn vulkan_buffers(&self) -> impl Iterator<Item = &OwnedBuffer> {
+        let buffers = self.buffers.iter().map(|buffer| &buffer.buffer);
+        buffers.chain(self.pictures.iter().map(|picture| &picture.buffer))
+    }
+
     /// Records the initialisation of new images, and the first release of everything to the compute side.
     pub(super) fn initialize(&self, recording: &mut Recording<'_>) -> Result<()> {
         self.images.iter().try_for_each(|image| recording.initialize_image(&image.image))?;
@@ -63,20 +83,21 @@ impl FrameMemory {
 
     /// Records the acquire of everything from the compute side.
     pub(super) fn acquire(&self, recording: &mut Recording<'_>) -> Result<()> {
-        self.buffers.iter().try_for_each(|buffer| recording.acquire(&buffer.buffer))?;
+        self.vulkan_buffers().try_for_each(|buffer| recording.acquire(buffer))?;
         self.images.iter().try_for_each(|image| recording.acquire_image(&image.image))
     }
 
     /// Records the release of everything to the compute side.
     pub(super) fn release(&self, recording: &mut Recording<'_>) -> Result<()> {
-        self.buffers.iter().try_for_each(|buffer| recording.release(&buffer.buffer))?;
+        self.vulkan_buffers().try_for_each(|buffer| recording.release(buffer))?;
         self.images.iter().try_for_each(|image| recording.release_image(&image.image))
     }
 
     /// Keeps the mappings until the stream's work has completed. Fails for a stream of another device.
     pub(super) fn keep(&self, stream: &Stream) -> Result<()> {
         self.buffers.iter().try_for_each(|buffer| stream.keep(buffer))?;
-        self.images.iter().filter_map(FrameImage::linear).try_for_each(|buffer| stream.keep(buffer))
+        let of_pictures = self.pictures.iter().flat_map(|picture| picture.planes.memories());
+        self.images.iter().filter_map(FrameImage::linear).chain(of_pictures).try_for_each(|buffer| stream.keep(buffer))
     }
 
     /// `true` if an image is mapped as an array, whose pending uses the core does not know.
@@ -87,7 +108,7 @@ impl FrameMemory {
     /// Leaks Vulkan's objects and the arrays, with their devices: work that uses them never completed. Mapped buffers are
     /// freed once the work of their streams has completed.
     pub(super) fn leak(&mut self) {
-        self.buffers.iter().for_each(|buffer| std::mem::forget(buffer.buffer.clone()));
+        self.vulkan_buffers().for_each(|buffer| std::mem::forget(buffer.clone()));
         for FrameImage { image, mapping } in self.images.drain(..) {
             std::mem::forget(image);
             if let Mapping::Array(array) = mapping {
@@ -144,6 +165,37 @@ impl FrameBuffer {
 impl<'a> From<&'a FrameBuffer> for BufferSlice<'a> {
     fn from(buffer: &'a FrameBuffer) -> Self {
         Self::from(&buffer.mapped)
+    }
+}
+
+/// A picture of a frame: a `VkBuffer`, and the compute device's mapping of it as planes.
+#[derive(Debug)]
+pub struct FramePicture {
+    // Fields drop in this order.
+    planes: MappedPlanes,
+    buffer: OwnedBuffer,
+}
+
+impl FramePicture {
+    fn new(interop: &VulkanInterop, device: &Device, planes: &[PlaneLayout]) -> Result<Self> {
+        use vk::BufferUsageFlags as Usage;
+        let size = planes_size(planes)?;
+        let usage = Usage::TRANSFER_SRC | Usage::TRANSFER_DST | Usage::STORAGE_BUFFER;
+        let FrameBuffer { mapped, buffer } = FrameBuffer::new(interop, device, &BufferOptions::new(size, usage))?;
+        let planes = MappedPlanes::new(vec![mapped], planes.iter().map(|plane| (0, *plane)).collect())?;
+        Ok(Self { planes, buffer })
+    }
+
+    /// Vulkan's side, with the usages `TRANSFER_SRC`, `TRANSFER_DST` and `STORAGE_BUFFER`. As [`FrameBuffer::buffer`].
+    #[must_use]
+    pub fn buffer(&self) -> &OwnedBuffer {
+        &self.buffer
+    }
+
+    /// The compute device's side.
+    #[must_use]
+    pub fn planes(&self) -> &MappedPlanes {
+        &self.planes
     }
 }
 

@@ -8,7 +8,7 @@ mod slots;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gpu_interop_core::{Device, Error, Result, Stream, Timeline, TimelineStrategy};
+use gpu_interop_core::{Device, Error, PlaneLayout, Result, Stream, Timeline, TimelineStrategy};
 
 use self::slots::{Part, Slots};
 use crate::context::HeadlessContext;
@@ -19,7 +19,7 @@ use crate::semaphore::OwnedSemaphore;
 use crate::timeline::shared_timeline;
 
 pub use self::frame::Frame;
-pub use self::memory::{FrameBuffer, FrameImage, FrameMemory};
+pub use self::memory::{FrameBuffer, FrameImage, FrameMemory, FramePicture};
 pub use self::render::FrameSync;
 pub use render::FrameGraphs;
 
@@ -256,6 +256,8 @@ pub struct FrameRingOptions {
     /// The images of each frame. The compute device maps those with optimal tiling as arrays, those with linear tiling
     /// as buffers.
     pub images: Vec<ImageOptions>,
+    /// The pictures of each frame: planes in one buffer, at these places.
+    pub pictures: Vec<Vec<PlaneLayout>>,
     /// Strategy of the timelines; `None` selects the fastest supported one, or that of the environment variable
     /// `GPU_INTEROP_TIMELINE`.
     pub strategy: Option<TimelineStrategy>,
@@ -268,7 +270,14 @@ impl FrameRingOptions {
     /// Options for this number of frames, which Vulkan begins, without buffers and images.
     #[must_use]
     pub fn new(frames: usize) -> Self {
-        Self { frames, first: FrameSide::Vulkan, buffers: Vec::new(), images: Vec::new(), strategy: None }
+        Self {
+            frames,
+            first: FrameSide::Vulkan,
+            buffers: Vec::new(),
+            images: Vec::new(),
+            pictures: Vec::new(),
+            strategy: None,
+        }
     }
 
     /// Adds a buffer to each frame.
@@ -282,6 +291,13 @@ impl FrameRingOptions {
     #[must_use]
     pub fn image(mut self, image: ImageOptions) -> Self {
         self.images.push(image);
+        self
+    }
+
+    /// Adds a picture with these planes to each frame, such as those of [`picture_planes`](crate::picture_planes).
+    #[must_use]
+    pub fn picture(mut self, planes: Vec<PlaneLayout>) -> Self {
+        self.pictures.push(planes);
         self
     }
 }

@@ -67,10 +67,27 @@ impl Frame {
         context: &HeadlessContext,
         record: impl FnOnce(&mut Recording<'_>, &FrameMemory) -> Result<()>,
     ) -> Result<Submission> {
+        self.render_between(context, &[], &[], record)
+    }
+
+    /// As [`render`](Self::render), and waits for and signals other semaphores, too: those of a producer, a decoder or a
+    /// presentation.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_between(
+        &mut self,
+        context: &HeadlessContext,
+        waits: &[SemaphoreOp<'_>],
+        signals: &[SemaphoreOp<'_>],
+        record: impl FnOnce(&mut Recording<'_>, &FrameMemory) -> Result<()>,
+    ) -> Result<Submission> {
         self.check("Frame::render", FrameSide::Vulkan)?;
         let part = self.part();
-        let op = |value| [SemaphoreOp { semaphore: &part.semaphore, value }];
-        let submitted = context.submit(&op(part.last()), &op(part.last() + 1), |recording| {
+        let [wait, signal] =
+            [part.last(), part.last() + 1].map(|value| [SemaphoreOp { semaphore: &part.semaphore, value }]);
+        let (waits, signals) = ([waits, &wait].concat(), [signals, &signal].concat());
+        let submitted = context.submit(&waits, &signals, |recording| {
             part.memory.acquire(recording)?;
             record(recording, &part.memory)?;
             part.memory.release(recording)
@@ -93,10 +110,10 @@ impl Frame {
     /// * The commands are submitted as the half of this turn, and the ring outlives their recording.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
         self.check("Frame::record_acquire", FrameSide::Vulkan)?;
-        for buffer in self.memory().buffers() {
+        for buffer in self.memory().vulkan_buffers() {
             // SAFETY: the caller's promises. Between halves the compute side owns the buffer, because the ring and each
             // of Vulkan's halves release it.
-            unsafe { buffer.buffer().record_acquire(commands, to) }?;
+            unsafe { buffer.record_acquire(commands, to) }?;
         }
         for image in self.memory().images() {
             // SAFETY: as above; the compute side leaves the image in `GENERAL`.
@@ -118,9 +135,9 @@ impl Frame {
     ///   the half's commands.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
         self.check("Frame::record_release", FrameSide::Vulkan)?;
-        for buffer in self.memory().buffers() {
+        for buffer in self.memory().vulkan_buffers() {
             // SAFETY: the caller's promises. The family has owned the buffer since the half's acquire.
-            unsafe { buffer.buffer().record_release(commands, from) }?;
+            unsafe { buffer.record_release(commands, from) }?;
         }
         for image in self.memory().images() {
             // SAFETY: as above, and the image is in `GENERAL`.
