@@ -133,9 +133,16 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
 }
 
 fn examples(session: &Session) -> Outcome {
-    for example in
-        ["fill", "ping_pong", "frames_in_flight", "own_device", "ash_renderer", "wgpu_compute", "wgpu_picture"]
-    {
+    for example in [
+        "fill",
+        "ping_pong",
+        "frames_in_flight",
+        "own_device",
+        "ash_renderer",
+        "picture_to_compute",
+        "wgpu_compute",
+        "wgpu_picture",
+    ] {
         run("env").arg(session.debug("examples").join(example)).check()?;
     }
     // Each compares its last frame with a picture.

@@ -15,6 +15,7 @@
 //! | `prepared`, `filled` | this project's prepared batches of semaphores: a value for each, or one for all |
 //! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
 //! | `to_rgba`, `to_yuv`, `copy` | conversions of pictures, and copies of them |
+//! | `feed`, `queue` | pictures by a `PictureFeed`; the same copies alone |
 //! | `ring`, `limit` | three frames in flight by a `FrameRing`; the slower side's own work |
 //! | `fence` | shared memory with full synchronisation: the host waits for each side, without semaphores |
 //! | `staged` | no interop: through host memory |
@@ -37,6 +38,8 @@
 mod bandwidth;
 #[cfg(unix)]
 mod convert;
+#[cfg(unix)]
+mod feed;
 #[cfg(unix)]
 mod frame;
 #[cfg(unix)]

@@ -12,7 +12,7 @@ use crate::frame::Frame;
 use crate::machine::Machine;
 use crate::record::Recorder;
 use crate::report::{BENCH_SCHEMA, BenchReport};
-use crate::{bandwidth, convert, frame, frame_ring, heap, in_flight, load, memory, semaphores, timeline, video};
+use crate::{bandwidth, convert, feed, frame, frame_ring, heap, in_flight, load, memory, semaphores, timeline, video};
 
 type Measure = fn(&Machine, &mut Recorder, &str) -> Verdict;
 
@@ -26,7 +26,7 @@ const WGPU_FRAMES: [Measure; 2] = [no_wgpu; 2];
 
 /// All measurements, in the order of the report. A static, so that they are compiled in this crate, with its optimisation: the
 /// functions that a constant names are compiled where it is used.
-static GROUPS: [(&str, Measure); 39] = [
+static GROUPS: [(&str, Measure); 41] = [
     ("load", load::run),
     ("context", semaphores::context),
     ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
@@ -59,6 +59,8 @@ static GROUPS: [(&str, Measure); 39] = [
     ("frame.wgpu.4K", WGPU_FRAMES[1]),
     ("video.nv12", video::nv12),
     ("video.p010", video::p010),
+    ("feed.rgba8", feed::rgba8),
+    ("feed.nv12", feed::nv12),
     ("convert.nv12", convert::nv12),
     ("convert.p010", convert::p010),
     ("timeline.round_trip.graphics", timeline::round_trip::graphics),

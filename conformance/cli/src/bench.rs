@@ -31,7 +31,8 @@ pub(crate) struct BenchArgs {
     /// signal.8, signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports;
     /// frame.graphics.1080p, frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K,
     /// frame.transfer.8K, frame.ring.graphics.1080p, frame.ring.graphics.4K, frame.ring.transfer.1080p,
-    /// frame.ring.transfer.4K, frame.wgpu.720p, frame.wgpu.4K; video.nv12, video.p010, convert.nv12, convert.p010;
+    /// frame.ring.transfer.4K, frame.wgpu.720p, frame.wgpu.4K; video.nv12, video.p010, feed.rgba8, feed.nv12, convert.nv12,
+    /// convert.p010;
     /// timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics,
     /// timeline.one_way.transfer, timeline.in_flight.graphics, timeline.in_flight.transfer, timeline.idle.
     #[arg(long, value_name = "GLOB")]

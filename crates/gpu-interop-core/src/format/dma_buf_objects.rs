@@ -1,8 +1,8 @@
 //! The dma-bufs behind the planes of a picture, and other ways to describe one.
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-
-use rustix::fs::SeekFrom;
 
 use super::dma_buf::{DmaBufPicture, DmaBufPlane};
 use super::drm::{DrmFourcc, DrmModifier};
@@ -139,22 +139,29 @@ impl DmaBufPicture {
 fn inspect(fd: &OwnedFd) -> Result<((u64, u64), u64)> {
     let invalid =
         |message: String| Error::invalid("DmaBufPicture::objects", message).with_context("fd", fd.as_raw_fd());
-    let system = |errno: rustix::io::Errno| {
-        invalid("the kernel does not report the size of the dma-buf".into()).with_source(std::io::Error::from(errno))
+    let system = |source: std::io::Error| {
+        invalid("the kernel does not report the size of the dma-buf".into()).with_source(source)
     };
     let kind = classify_fd(fd.as_fd());
     if !matches!(kind, FdKind::DmaBuf | FdKind::Memory) {
         return Err(invalid(format!("the descriptor is {kind}, not a dma-buf")));
     }
-    let stat = rustix::fs::fstat(fd).map_err(system)?;
-    let size = match kind {
-        FdKind::DmaBuf => rustix::fs::seek(fd, SeekFrom::End(0)).map_err(system)?,
-        _ => u64::try_from(stat.st_size).unwrap_or(0),
-    };
+    let stat = rustix::fs::fstat(fd).map_err(|errno| system(errno.into()))?;
+    let size = length(fd).map_err(system)?;
     // The types of both numbers differ between targets.
     #[allow(clippy::unnecessary_cast)]
     let identity = (stat.st_dev as u64, stat.st_ino as u64);
     Ok((identity, size))
+}
+
+/// Size in bytes, as the C library's `lseek` reports it: that one is interposed where the kernel's driver is emulated.
+fn length(fd: &OwnedFd) -> std::io::Result<u64> {
+    let mut file = File::from(fd.try_clone()?);
+    let before = file.stream_position().unwrap_or(0);
+    let length = file.seek(SeekFrom::End(0))?;
+    // dma-bufs have no offset, but other users of a memfd share it.
+    let _ = file.seek(SeekFrom::Start(before));
+    Ok(length)
 }
 
 #[cfg(test)]

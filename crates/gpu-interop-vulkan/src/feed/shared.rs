@@ -1,7 +1,7 @@
 //! Pictures whose dma-bufs the compute device imports.
 
 use gpu_interop_core::format::DrmModifier;
-use gpu_interop_core::{Device, Error, IdentityMatch, MappedPlanes, MemoryHandleKind, Result};
+use gpu_interop_core::{Device, Error, Feature, IdentityMatch, MappedPlanes, MemoryHandleKind, Result};
 
 use crate::picture::{ImportedPicture, Producer};
 
@@ -24,15 +24,24 @@ pub(super) fn import(device: &Device, picture: &ImportedPicture) -> Result<Mappe
 
 /// The kind as which the compute device imports the dma-bufs.
 fn kind(device: &Device, picture: &ImportedPicture) -> Result<MemoryHandleKind> {
-    let support = device.capabilities().memory(MemoryHandleKind::DmaBufFd);
-    let Some(unsupported) = support.unsupported_error(OPERATION, "dma-bufs") else {
-        return Ok(MemoryHandleKind::DmaBufFd);
-    };
-    // AMD's runtime imports dma-bufs of its own kernel driver as opaque fds.
     let interop = picture.image().interop();
-    let is_own = interop.vendor() == AMD
-        && picture.producer() == Producer::SameDriver
+    let kind = if interop.vendor() != AMD {
+        MemoryHandleKind::DmaBufFd
+    } else if !device.capabilities().feature(Feature::HostFunctions).is_supported() {
+        // HIP 5.2, the last version without these, crashes at the import of memory that AMD's drivers dedicated to an image.
+        return Err(Error::unsupported(OPERATION, "HIP before 5.3 does not import the memory of images"));
+    } else if picture.producer() == Producer::SameDriver
         && device.identity().compare(interop.identity()) == IdentityMatch::Same
-        && device.capabilities().memory(MemoryHandleKind::OpaqueFd).is_supported();
-    if is_own { Ok(MemoryHandleKind::OpaqueFd) } else { Err(unsupported) }
+    {
+        // The opaque fds of AMD's drivers are dma-bufs.
+        MemoryHandleKind::OpaqueFd
+    } else {
+        // AMD's runtime crashes after a failed import (5.2, 5.7, 6.4, 7.2).
+        let message = "AMD's runtime imports memory of its own kernel driver only (PictureOptions::producer)";
+        return Err(Error::unsupported(OPERATION, message));
+    };
+    match device.capabilities().memory(kind).unsupported_error(OPERATION, kind) {
+        Some(unsupported) => Err(unsupported),
+        None => Ok(kind),
+    }
 }

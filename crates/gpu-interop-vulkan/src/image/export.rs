@@ -57,8 +57,11 @@ setters! {
 /// An image whose memory can be exported. Destroyed on drop; exported handles stay valid.
 #[derive(Debug, Clone)]
 pub struct ExportableImage {
-    image: OwnedImage,
-    handle: MemoryHandleKind,
+    pub(super) image: OwnedImage,
+    pub(super) handle: MemoryHandleKind,
+    /// The modifier of an image tiled by it.
+    #[cfg(unix)]
+    pub(super) modifier: Option<super::modifier::Chosen>,
 }
 
 const OPERATION: &str = "ExportableImage::new";
@@ -129,7 +132,12 @@ impl ExportableImage {
             .map_err(|error| error.with_device(interop.identity()))?;
         let Some(needs) = needs.after(offset) else { return Err(offset_overflow(options.offset)) };
         let memory = Memory::new(interop, &needs, &Sharing::Export(types), options.memory, dedicated)?;
-        Ok(Self { image: image.bind(memory, offset, State::New)?, handle: options.handle })
+        Ok(Self {
+            image: image.bind(memory, offset, State::New)?,
+            handle: options.handle,
+            #[cfg(unix)]
+            modifier: None,
+        })
     }
 
     /// The image itself.

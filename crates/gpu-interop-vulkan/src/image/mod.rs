@@ -3,6 +3,8 @@
 mod export;
 mod import;
 #[cfg(unix)]
+pub(crate) mod modifier;
+#[cfg(unix)]
 pub(crate) mod picture;
 pub(crate) mod planar;
 mod spec;
@@ -68,6 +70,7 @@ pub(crate) enum Modifiers<'a> {
     /// Another tiling.
     None,
     /// The driver chooses.
+    #[cfg(unix)]
     OneOf(&'a [u64]),
     /// A modifier, and the layout of each memory plane.
     #[cfg(unix)]
@@ -111,9 +114,8 @@ impl Unbound {
         interop.check_process(OPERATION)?;
         let query = spec.query();
         let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
-        let mut modifier_list;
         #[cfg(unix)]
-        let mut explicit;
+        let (mut modifier_list, mut explicit);
         let mut info = vk::ImageCreateInfo::default()
             .flags(query.flags)
             .image_type(query.image_type)
@@ -129,6 +131,7 @@ impl Unbound {
             .push_next(&mut external_info);
         match modifiers {
             Modifiers::None => {}
+            #[cfg(unix)]
             Modifiers::OneOf(modifiers) => {
                 modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);
                 info = info.push_next(&mut modifier_list);

@@ -40,15 +40,12 @@ pub(crate) struct Planar<'a> {
     pub(crate) placement: MemoryPlacement,
     /// Requests a dedicated allocation; never for a disjoint image.
     pub(crate) dedicated: bool,
-    /// The DRM modifiers that the driver chooses from; empty for another tiling.
-    pub(crate) modifiers: &'a [u64],
 }
 
 impl Planar<'_> {
     fn unbound(&self, interop: &VulkanInterop) -> Result<Unbound> {
         let luma = TexelFormat::from_vulkan(vk::Format::from_raw(self.format.plane_vulkan_number(0)))?;
-        let modifiers = if self.modifiers.is_empty() { Modifiers::None } else { Modifiers::OneOf(self.modifiers) };
-        Unbound::create(interop, self.spec, luma, self.types, modifiers)
+        Unbound::create(interop, self.spec, luma, self.types, Modifiers::None)
     }
 
     /// Creates the image in one allocation.

@@ -95,7 +95,7 @@ pub struct ExportableVideo {
     pub(super) handle: MemoryHandleKind,
     /// The modifier of an image tiled by it, and the number of its memory planes.
     #[cfg(unix)]
-    pub(super) modifier: Option<(gpu_interop_core::format::DrmModifier, usize)>,
+    pub(super) modifier: Option<crate::image::modifier::Chosen>,
 }
 
 #[derive(Debug, Clone)]
@@ -404,6 +404,6 @@ fn planar(interop: &VulkanInterop, options: &VideoOptions) -> Result<OwnedImage>
     }
     let spec = video.planar_image();
     let dedicated = features.dedicated_only || compressed;
-    let image = Planar { spec: &spec, format: video.format, types, placement, dedicated, modifiers: &[] };
+    let image = Planar { spec: &spec, format: video.format, types, placement, dedicated };
     if disjoint { image.disjoint(OPERATION, interop) } else { image.joint(interop) }
 }

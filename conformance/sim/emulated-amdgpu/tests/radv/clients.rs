@@ -72,6 +72,15 @@ pub(crate) const CLIENTS: &[Client] = &[
         output: &["30 rounds by strategy bridge", "with AMD Radeon Graphics, pci 0000:03:00.0"],
     },
     Client {
+        name: "picture_to_compute",
+        program: Program::Example { package: "gpu-interop" },
+        arguments: &["3"],
+        gpus: "gfx908",
+        hip: true,
+        // HIP 5.2 does not share.
+        output: &["LINEAR", "copied (the modifier AMD", "3 frames of each picture, with AMD Radeon Graphics"],
+    },
+    Client {
         name: "wgpu_compute",
         program: Program::Example { package: "gpu-interop-wgpu" },
         arguments: &[],
