@@ -17,20 +17,20 @@ use gpu_interop_wgpu::import::{Fences, ImportOptions, ImportedBuffer, ImportedTe
 use wgpu::TextureFormat as Format;
 use wgpu::TextureUsages as Usage;
 
-const BYTES: usize = 16_384;
+pub(crate) const BYTES: usize = 16_384;
 pub(crate) const SIZE: u64 = BYTES as u64;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A wgpu device and another device of the same GPU.
 pub(crate) struct Pair {
     pub(crate) wgpu: Wgpu,
-    producer: HeadlessContext,
+    pub(crate) producer: HeadlessContext,
 }
 
 /// A wgpu device without compute.
 pub(crate) struct Wgpu {
     pub(crate) device: wgpu::Device,
-    queue: wgpu::Queue,
+    pub(crate) queue: wgpu::Queue,
     pub(crate) importer: Importer,
 }
 
@@ -65,12 +65,12 @@ impl Wgpu {
         seen.slice(..).get_mapped_range().expect("mapped").to_vec()
     }
 
-    fn read_buffer(&self, buffer: &ImportedBuffer) -> Vec<u8> {
+    pub(crate) fn read_buffer(&self, buffer: &ImportedBuffer) -> Vec<u8> {
         self.read(SIZE, |encoder, seen| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, seen, 0, SIZE))
     }
 
     /// Reads a texture whose rows are a multiple of 256 bytes.
-    fn read_texture(&self, texture: &wgpu::Texture, row: u32) -> Vec<u8> {
+    pub(crate) fn read_texture(&self, texture: &wgpu::Texture, row: u32) -> Vec<u8> {
         let size = texture.size();
         self.read(u64::from(row * size.height), |encoder, buffer| {
             let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
@@ -79,7 +79,7 @@ impl Wgpu {
         })
     }
 
-    fn write_texture(&self, texture: &wgpu::Texture, row: u32, texels: &[u8]) {
+    pub(crate) fn write_texture(&self, texture: &wgpu::Texture, row: u32, texels: &[u8]) {
         let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
         self.queue.write_texture(texture.as_image_copy(), texels, layout, texture.size());
     }
@@ -123,7 +123,7 @@ fn image_usage() -> vk::ImageUsageFlags {
     Flags::TRANSFER_SRC | Flags::TRANSFER_DST | Flags::SAMPLED
 }
 
-fn import_buffer(wgpu: &Wgpu, request: MemoryImport) -> Result<ImportedBuffer, ImportError<MemoryImport>> {
+pub(crate) fn import_buffer(wgpu: &Wgpu, request: MemoryImport) -> Result<ImportedBuffer, ImportError<MemoryImport>> {
     let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
     wgpu.importer.import_buffer(request, &desc, &BufferImportOptions::new(SIZE, buffer_usage()))
 }

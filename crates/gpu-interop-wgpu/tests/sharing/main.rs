@@ -10,6 +10,8 @@ mod driver_calls;
 mod futures;
 mod hand_over;
 #[cfg(unix)]
+mod imported_frames;
+#[cfg(unix)]
 mod imports;
 mod lifetimes;
 #[cfg(unix)]
