@@ -125,7 +125,8 @@ fn other_pictures_are_rejected_with_their_descriptors() {
         }
     };
     // Without the extensions, a picture without another defect is rejected for that.
-    let later = |kind, words| if available { (kind, words) } else { (Unsupported, "VK_EXT_image_drm_format_modifier") };
+    let missing = "without a Vulkan extension for dma-bufs";
+    let later = |kind, words| if available { (kind, words) } else { (Unsupported, missing) };
     let plain = || (desc.clone(), ImportOptions::default());
     let with = |desc| (desc, ImportOptions::default());
     for (picture, (desc, options), (kind, words)) in [
