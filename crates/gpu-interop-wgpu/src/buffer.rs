@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gpu_interop::{BufferSlice, Error, MappedBuffer, Result};
+use gpu_interop::{BufferSlice, Error, MappedBuffer, MemoryImport, Result};
 
 use crate::check;
 use crate::interop::Interop;
-use crate::native::objects::Transfer;
+use crate::native::objects::{Exporter, Transfer};
 use crate::object::{Handle, Object, Sealed, Shared};
 
 /// A `wgpu::Buffer` whose memory the compute device maps, too. Created by [`Interop::create_buffer`].
@@ -22,6 +22,7 @@ pub struct SharedBuffer {
     mapped: MappedBuffer,
     buffer: wgpu::Buffer,
     object: Arc<Object>,
+    exporter: Exporter,
 }
 
 impl SharedBuffer {
@@ -35,6 +36,21 @@ impl SharedBuffer {
     #[must_use]
     pub fn mapped(&self) -> &MappedBuffer {
         &self.mapped
+    }
+
+    /// Exports the memory for another process, device or API: a new handle that the caller owns, allocation size, dedicated
+    /// flag and device. It keeps the memory alive.
+    ///
+    /// The other side takes the place of compute: it uses the memory between [`Interop::begin_compute`] and
+    /// [`HandOver::end`](crate::HandOver::end), and the application orders it with the stream's work. A Vulkan importer
+    /// acquires the buffer first and releases it last.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](gpu_interop::ErrorKind::System) in a forked process, or out of descriptors; otherwise the
+    /// driver's error.
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR", "CreateSharedHandle"))]
+    pub fn export(&self) -> Result<MemoryImport> {
+        self.exporter.import_request()
     }
 
     /// Size, bytes.
@@ -87,9 +103,9 @@ impl Interop {
         let size =
             size.ok_or_else(|| Error::invalid(OPERATION, "the size is too large").with_context("size", desc.size))?;
         let new = self.inner.graphics.checked(OPERATION, || self.native().create_buffer(self.device(), desc, size))?;
-        let mapped = self.compute().import_memory(new.import)?.map_buffer(0..desc.size)?;
+        let mapped = self.compute().import_memory(new.exporter.import_request()?)?.map_buffer(0..desc.size)?;
         let object = Object::new(Handle::Buffer(new.buffer.clone()), new.resource, self.id());
         self.inner.submit_internal(Transfer::Initialize, &object)?;
-        Ok(SharedBuffer { mapped, buffer: new.buffer, object })
+        Ok(SharedBuffer { mapped, buffer: new.buffer, object, exporter: new.exporter })
     }
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use gpu_interop::vulkan::ImageSpec;
 use gpu_interop::{
     ArrayFormat, ArrayUsage, BufferSlice, ErrorKind, ExternalMemory, Feature, MappedBuffer, MappedMipmappedArray,
-    MipmappedArrayDesc, Result,
+    MemoryImport, MipmappedArrayDesc, Result,
 };
 
 use crate::check;
 use crate::interop::Interop;
-use crate::native::objects::{Layout, Transfer};
+use crate::native::objects::{Exporter, Layout, Transfer};
 use crate::object::{Handle, Object, Sealed, Shared};
 use crate::tiling::{LinearLayout, TextureOptions, Tiling};
 
@@ -37,6 +38,7 @@ pub struct SharedTexture {
     layouts: Vec<Vec<LinearLayout>>,
     texture: wgpu::Texture,
     object: Arc<Object>,
+    exporter: Exporter,
 }
 
 impl SharedTexture {
@@ -77,6 +79,27 @@ impl SharedTexture {
     pub fn linear_layout(&self, level: u32, layer: u32) -> Option<LinearLayout> {
         let layers = self.layouts.get(usize::try_from(level).ok()?)?;
         layers.get(usize::try_from(layer).ok()?).copied()
+    }
+
+    /// Exports the memory for another process, device or API, as [`SharedBuffer::export`](crate::SharedBuffer::export). With
+    /// Vulkan, the image changes owner in `VK_IMAGE_LAYOUT_GENERAL`.
+    ///
+    /// # Errors
+    /// As [`SharedBuffer::export`](crate::SharedBuffer::export).
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR", "CreateSharedHandle"))]
+    pub fn export(&self) -> Result<MemoryImport> {
+        self.exporter.import_request()
+    }
+
+    /// With Vulkan, the image that an importer of [`export`](Self::export) creates: for
+    /// [`import::Importer::import_texture`](crate::import::Importer::import_texture) and
+    /// [`ImportedImage`](gpu_interop::vulkan::ImportedImage).
+    #[must_use]
+    pub fn image_spec(&self) -> Option<ImageSpec> {
+        match &self.exporter {
+            Exporter::VulkanImage(image) => Some(*image.image().spec()),
+            _ => None,
+        }
     }
 
     /// Type and number of the channels, in memory order. Of `Bgra8*`, the first channel is blue.
@@ -142,14 +165,15 @@ impl Interop {
         }
         let create = || self.native().create_texture(self.device(), desc, options, linear);
         let new = self.inner.graphics.checked(OPERATION, create)?;
-        let memory = self.compute().import_memory(new.import)?;
+        let memory = self.compute().import_memory(new.exporter.import_request()?)?;
         let (mapping, layouts) = match new.layout {
             Layout::Array(array) => (TextureMapping::Array(map_array(&memory, &array)?), Vec::new()),
             Layout::Linear(layouts) => (TextureMapping::Linear(memory.map_buffer(..)?), layouts),
         };
         let object = Object::new(Handle::Texture(new.texture.clone()), new.resource, self.id());
         self.inner.submit_internal(Transfer::Initialize, &object)?;
-        Ok(SharedTexture { mapping, format: new.format, layouts, texture: new.texture, object })
+        let (format, texture, exporter) = (new.format, new.texture, new.exporter);
+        Ok(SharedTexture { mapping, format, layouts, texture, object, exporter })
     }
 }
 

@@ -66,14 +66,13 @@ struct Inner {
 
 /// The layout of an image tiled by a DRM modifier; the device supports each modifier.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(windows, allow(dead_code, reason = "Windows has no DRM modifiers"))]
 pub(crate) enum Modifiers<'a> {
     /// Another tiling.
     None,
     /// The driver chooses.
-    #[cfg(unix)]
     OneOf(&'a [u64]),
     /// A modifier, and the layout of each memory plane.
-    #[cfg(unix)]
     Explicit(u64, &'a [vk::SubresourceLayout]),
 }
 
@@ -114,7 +113,6 @@ impl Unbound {
         interop.check_process(OPERATION)?;
         let query = spec.query();
         let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
-        #[cfg(unix)]
         let (mut modifier_list, mut explicit);
         let mut info = vk::ImageCreateInfo::default()
             .flags(query.flags)
@@ -131,12 +129,10 @@ impl Unbound {
             .push_next(&mut external_info);
         match modifiers {
             Modifiers::None => {}
-            #[cfg(unix)]
             Modifiers::OneOf(modifiers) => {
                 modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);
                 info = info.push_next(&mut modifier_list);
             }
-            #[cfg(unix)]
             Modifiers::Explicit(modifier, layouts) => {
                 explicit = vk::ImageDrmFormatModifierExplicitCreateInfoEXT::default()
                     .drm_format_modifier(modifier)

@@ -14,7 +14,7 @@ use gpu_interop::d3d::{ResourceFlags, SrvDimension, TextureSpec};
 use gpu_interop::{Device, DeviceIdentity, Error, Result, Timeline};
 use wgpu::hal::api::Dx12;
 
-use super::objects::{Layout, NativeTimeline, NewBuffer, NewTexture, Resource};
+use super::objects::{Exporter, Layout, NativeTimeline, NewBuffer, NewTexture, Resource};
 use crate::format;
 use crate::tiling::TextureOptions;
 
@@ -60,12 +60,11 @@ impl D3d12Device {
             return Err(Error::invalid("Interop::create_buffer", "the size is too large").with_context("size", size));
         };
         let exported = ExportableResource::buffer(&self.interop, size, flags)?;
-        let import = exported.import_request()?;
         // SAFETY: the resource is a buffer of at least this size; the reference keeps it alive.
         let hal = unsafe { wgpu::hal::dx12::Device::buffer_from_raw(exported.resource().clone(), desc.size) };
         // SAFETY: the buffer is of this device, allows the usage, and starts with zeroes.
         let buffer = unsafe { device.create_buffer_from_hal::<Dx12>(hal, desc) };
-        Ok(NewBuffer { buffer, resource: Resource::D3d12, import })
+        Ok(NewBuffer { buffer, resource: Resource::D3d12, exporter: Exporter::D3d12(exported) })
     }
 
     pub(super) fn create_texture(
@@ -91,7 +90,6 @@ impl D3d12Device {
             flag(desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT), ResourceFlags::ALLOW_RENDER_TARGET)
                 | flag(desc.usage.intersects(storage), ResourceFlags::ALLOW_UNORDERED_ACCESS);
         let exported = ExportableResource::texture(&self.interop, &spec, flags)?;
-        let import = exported.import_request()?;
         // SAFETY: the resource has this description; the reference keeps it alive.
         let hal = unsafe {
             wgpu::hal::dx12::Device::texture_from_raw(
@@ -108,7 +106,7 @@ impl D3d12Device {
         let texture = unsafe { device.create_texture_from_hal::<Dx12>(hal, desc, wgpu::TextureUses::PRESENT) };
         let layout = Layout::Array(exported.array_desc()?);
         let format = spec.texel_format()?.array;
-        Ok(NewTexture { texture, resource: Resource::D3d12, import, format, layout })
+        Ok(NewTexture { texture, resource: Resource::D3d12, exporter: Exporter::D3d12(exported), format, layout })
     }
 
     pub(super) fn create_timeline(&self, compute: &Device, initial: u64) -> Result<(NativeTimeline, Timeline)> {

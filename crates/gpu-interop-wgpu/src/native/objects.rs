@@ -1,6 +1,6 @@
 //! Objects of the native API.
 
-use gpu_interop::{MemoryImport, MipmappedArrayDesc};
+use gpu_interop::{MemoryImport, MipmappedArrayDesc, Result};
 
 use crate::tiling::LinearLayout;
 
@@ -15,11 +15,32 @@ pub(crate) enum Resource {
     D3d12,
 }
 
-/// A new buffer and the export of its memory.
+/// The exporter of an object's memory.
+#[derive(Debug)]
+pub(crate) enum Exporter {
+    VulkanBuffer(gpu_interop::vulkan::ExportableBuffer),
+    VulkanImage(gpu_interop::vulkan::ExportableImage),
+    #[cfg(windows)]
+    D3d12(gpu_interop::d3d::d3d12::ExportableResource),
+}
+
+impl Exporter {
+    /// A new handle of the memory, with its description.
+    pub(crate) fn import_request(&self) -> Result<MemoryImport> {
+        match self {
+            Self::VulkanBuffer(buffer) => buffer.import_request(),
+            Self::VulkanImage(image) => image.import_request(),
+            #[cfg(windows)]
+            Self::D3d12(resource) => resource.import_request(),
+        }
+    }
+}
+
+/// A new buffer and the exporter of its memory.
 pub(crate) struct NewBuffer {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) resource: Resource,
-    pub(crate) import: MemoryImport,
+    pub(crate) exporter: Exporter,
 }
 
 /// How compute maps a texture.
@@ -31,11 +52,11 @@ pub(crate) enum Layout {
     Linear(Vec<Vec<LinearLayout>>),
 }
 
-/// A new texture, the export of its memory, and what compute needs to map it.
+/// A new texture, the exporter of its memory, and what compute needs to map it.
 pub(crate) struct NewTexture {
     pub(crate) texture: wgpu::Texture,
     pub(crate) resource: Resource,
-    pub(crate) import: MemoryImport,
+    pub(crate) exporter: Exporter,
     pub(crate) format: gpu_interop::ArrayFormat,
     pub(crate) layout: Layout,
 }

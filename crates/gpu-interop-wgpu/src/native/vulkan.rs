@@ -32,7 +32,7 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, Result, Timeline};
 use wgpu::hal::api::Vulkan;
 
-use super::objects::{Layout, NativeTimeline, NewBuffer, NewTexture, Resource, Transfer};
+use super::objects::{Exporter, Layout, NativeTimeline, NewBuffer, NewTexture, Resource, Transfer};
 use crate::format;
 use crate::tiling::{LinearLayout, TextureOptions};
 
@@ -90,11 +90,10 @@ impl VulkanDevice {
         // For the zeroes.
         let usage = buffer_usage(desc.usage) | vk::BufferUsageFlags::TRANSFER_DST;
         let exported = ExportableBuffer::new(&self.interop, &BufferOptions::new(size, usage))?;
-        let import = exported.import_request()?;
         let raw = exported.buffer().clone();
         // SAFETY: the buffer is of this device, has the usage and the size, and is zeroed before its first use.
         let buffer = unsafe { wgpu_buffer(device, desc, &raw) };
-        Ok(NewBuffer { buffer, resource: Resource::VulkanBuffer(raw), import })
+        Ok(NewBuffer { buffer, resource: Resource::VulkanBuffer(raw), exporter: Exporter::VulkanBuffer(exported) })
     }
 
     pub(super) fn create_texture(
@@ -112,7 +111,6 @@ impl VulkanDevice {
                 error
             }
         })?;
-        let import = exported.import_request()?;
         let raw = exported.image().clone();
         let layout = if linear {
             let layers = |level| (0..spec.layers).map(|layer| linear_layout(&raw, level, layer)).collect();
@@ -129,7 +127,8 @@ impl VulkanDevice {
             unsafe { wgpu_texture(device, &hal, desc, &raw) }
         };
         let format = raw.format().array;
-        Ok(NewTexture { texture, resource: Resource::VulkanImage(raw), import, format, layout })
+        let exporter = Exporter::VulkanImage(exported);
+        Ok(NewTexture { texture, resource: Resource::VulkanImage(raw), exporter, format, layout })
     }
 
     pub(super) fn create_timeline(&self, compute: &Device, initial: u64) -> Result<(NativeTimeline, Timeline)> {

@@ -12,8 +12,8 @@ use gpu_interop_wgpu::import::{Fences, ImportedTexture};
 use wgpu::TextureFormat as Format;
 use wgpu::TextureUsages as Usage;
 
-use crate::common::{Context, frames, pattern, texture_desc, validation_messages};
-use crate::imports::{BYTES, Pair, Wgpu, import_buffer, import_texture, spec};
+use crate::common::{Context, buffer_desc, frames, pattern, texture_desc, validation_messages};
+use crate::imports::{BYTES, Pair, SIZE, Wgpu, import_buffer, import_texture, spec};
 
 const TEXELS: usize = 64 * 37 * 4;
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -105,6 +105,39 @@ fn frames_of_another_process_arrive_in_a_texture() {
         println!("{tiling:?}: {} frames", frames());
     }
     assert_eq!(validation_messages(), 0);
+}
+
+/// What an `Interop` shares with compute, another wgpu device imports, and takes the place of compute.
+#[test]
+fn shared_objects_are_exported_to_another_device() {
+    let Some(context) = Context::new() else { return };
+    let Some(other) = Wgpu::new() else { return };
+    let interop = &context.interop;
+    let desc = texture_desc(Format::Rgba8Unorm, [64, 37], Usage::TEXTURE_BINDING);
+    let shared = interop.create_texture(&desc).expect("a texture");
+    let buffer = interop.create_buffer(&buffer_desc(SIZE, wgpu::BufferUsages::STORAGE)).expect("a buffer");
+    let imported_buffer = import_buffer(&other, buffer.export().expect("an export")).expect("imported");
+    let Some(spec) = shared.image_spec() else { return };
+    let imported = import_texture(&other, shared.export().expect("an export"), &desc, spec).expect("imported");
+    for number in 0..3 {
+        let texels = pattern(number, TEXELS);
+        context.write_texture(shared.wgpu(), 0, 0, &texels);
+        interop.queue().write_buffer(buffer.wgpu(), 0, &pattern(number, BYTES));
+        interop.queue().submit([]);
+        let hand_over = interop.begin_compute(&context.stream, &[&shared, &buffer]).expect("begun");
+        context.stream.synchronize().expect("wgpu has finished");
+        answer(&other, &imported, number);
+        let access = imported_buffer.begin_access(Fences::Completed).expect("begun");
+        assert!(other.read_buffer(&imported_buffer) == pattern(number, BYTES), "buffer, {number}");
+        other.queue.write_buffer(imported_buffer.wgpu(), 0, &pattern(!number, BYTES));
+        access.end().expect("ended").wait(TIMEOUT).expect("completes");
+        hand_over.end().expect("ended");
+        assert!(context.read_texture(shared.wgpu(), 0, 0) == pattern(!number, TEXELS), "texture, {number}: the answer");
+        let seen = context.readback(SIZE);
+        let copy = |encoder: &mut wgpu::CommandEncoder| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, &seen, 0, SIZE);
+        context.queue().submit([context.encode(copy)]);
+        assert!(context.map(&seen) == pattern(!number, BYTES), "buffer, {number}: the answer");
+    }
 }
 
 /// The compute device exports memory; wgpu imports it as a buffer and as a texture of linear tiling.
