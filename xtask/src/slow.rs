@@ -28,6 +28,7 @@ pub(crate) static STEPS: &[Step] = steps![
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
     "aarch64", "the library on another processor, checked only", aarch64;
+    "cuda-core", "NVIDIA's crate cuda-core with the guide's adapter, on the simulator of CUDA", cuda_core;
     "newer-vulkan", "the suite and the tests with wgpu, with validation, on Debian 13's Vulkan", newer_vulkan;
     "windows", "lints for Microsoft's linker, all tests and programs in C, under Wine", windows::slow;
     "address", "tests under AddressSanitizer", |_| run("ci/sanitize.sh address").check();
@@ -129,6 +130,32 @@ fn shaders(session: &Session) -> Outcome {
 fn aarch64(session: &Session) -> Outcome {
     let Some(cargo) = debian::cargo_for(session, "aarch64-unknown-linux-gnu")? else { return Ok(()) };
     cargo.arg("check").args(package::PUBLISHED.map(|name| format!("--package={name}"))).check()
+}
+
+const CUDA_CORE: &str = "conformance/examples/cuda-core";
+
+/// Builds the crate with the headers of NVIDIA's wheels. It looks for the driver by name only.
+fn cuda_core(session: &Session) -> Outcome {
+    let folder = session.target.join("cuda-core");
+    let uuid = run("vulkaninfo").text().unwrap_or_default();
+    let uuid = uuid.lines().find_map(|line| line.trim().strip_prefix("deviceUUID")).unwrap_or_default();
+    let uuid = uuid.trim_start_matches([' ', '=']);
+    if uuid.is_empty() || !python::install(&folder, &format!("{CUDA_CORE}/requirements.txt")) {
+        let needed = "the packages vulkan-tools, mesa-vulkan-drivers, libclang-dev and python3-venv, and the wheels in";
+        return session.leave_out("the crate cuda-core", &format!("{needed} {CUDA_CORE}/requirements.txt"));
+    }
+    cargo("build --package gpu-interop-sim-cuda").check()?;
+    fs::copy(session.debug("libgpu_interop_sim_cuda.so"), folder.join("libcuda.so.1"))
+        .map_err(|error| error.to_string())?;
+    let site = run("env").arg(folder.join("bin/python")).args(["-c", "import site; print(site.getsitepackages()[0])"]);
+    let cargo =
+        |line: &str| cargo(line).within(&session.root.join(CUDA_CORE)).env("CARGO_TARGET_DIR", folder.join("target"));
+    cargo("fmt --check").check()?;
+    cargo("run --quiet --locked")
+        .env("CUDA_HOME", Path::new(&site.text()?).join("nvidia/cu13"))
+        .env("LD_LIBRARY_PATH", &folder)
+        .env("GPU_INTEROP_SIM_UUID", uuid)
+        .check()
 }
 
 /// Debian 12's validation layer waits for itself on bridges, so that only this validates the crate for wgpu.

@@ -7,13 +7,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{env, fs};
+use std::process::Command;
 
 use gpu_interop::DeviceKind;
 use gpu_interop::vulkan::HeadlessContext;
-use gpu_interop_test_support::{CompiledLibrary, build, source, this_program};
+use gpu_interop_test_support::{CompiledLibrary, build, code_and_text, source};
 use sha2::{Digest, Sha256};
 
 const FRAMES: usize = 5;
@@ -22,27 +22,9 @@ const SIZE: usize = 320 * 192 * 3 / 2;
 /// Exit status without a decoder.
 const WITHOUT_DECODER: i32 = 77;
 
-/// The example without the variables of this machine; `None`, after the reason, if it is not built.
+/// The example; `None`, after the reason, if it is not built.
 fn example() -> Option<Command> {
-    let program = env::current_exe().expect("this program");
-    let example = program.ancestors().nth(2).expect("Cargo's folder").join("examples/nvdec_frame");
-    if !example.is_file() {
-        assert!(env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; build the example");
-        println!("skipped: build it with cargo build --package gpu-interop --features cudarc --example nvdec_frame");
-        return None;
-    }
-    let mut command = Command::new(example);
-    for (name, _) in this_program().expect("this program").get_envs() {
-        command.env_remove(name);
-    }
-    Some(command)
-}
-
-fn run(mut command: Command) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = command.output().expect("the example");
-    let text = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    println!("{status}: {text}");
-    (status.code(), text)
+    gpu_interop_test_support::example("nvdec_frame", "--features cudarc")
 }
 
 /// Random pictures (xorshift).
@@ -70,7 +52,7 @@ fn write_hashes(file: &Path, pictures: &[u8]) {
 fn a_missing_library_is_named_with_the_next_step() {
     let Some(mut command) = example() else { return };
     command.args(["--library", "/nonexistent/libnvcuvid.so.1"]);
-    let (code, text) = run(command);
+    let (code, text) = code_and_text(command);
     assert_eq!(code, Some(WITHOUT_DECODER));
     assert!(text.contains("/nonexistent/libnvcuvid.so.1: cannot open"), "{text}");
     assert!(text.contains("driver capability `video`") && text.contains("libnvcuvid1"), "{text}");
@@ -104,7 +86,7 @@ fn each_picture_of_the_decoder_arrives_in_vulkan() {
         command.arg("--library").arg(decoder.library()).arg("--clip").arg(file("clip"));
         command.arg("--hashes").arg(file(hashes)).arg("--picture").arg(file("last.png"));
         command.args(linear.then_some("--linear"));
-        run(command)
+        code_and_text(command)
     };
 
     for (linear, tiling) in [(false, "optimal tiling"), (true, "linear tiling")] {

@@ -113,6 +113,36 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
+/// Returns a command that starts a built example of the library without the machine's selections. `None`, after the
+/// reason, if it is not built. `options` are further ones for Cargo to build it.
+///
+/// # Panics
+/// If it is not built and `GPU_INTEROP_REQUIRE_C` is set, or if the path of this program is unavailable.
+pub fn example(name: &str, options: &str) -> Option<Command> {
+    let file = dependencies().map(|folder| folder.with_file_name("examples").join(name)).expect("Cargo's folder");
+    if !file.is_file() {
+        assert!(std::env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; build the example");
+        println!("skipped: build it with cargo build --package gpu-interop {options} --example {name}");
+        return None;
+    }
+    let mut command = Command::new(file);
+    for (name, _) in this_program().expect("this program").get_envs() {
+        command.env_remove(name);
+    }
+    Some(command)
+}
+
+/// Runs a program, and prints and returns its exit code and its text.
+///
+/// # Panics
+/// If it does not start.
+pub fn code_and_text(mut command: Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    println!("{}: {text}", output.status);
+    (output.status.code(), text)
+}
+
 /// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or
 /// make calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has
 /// ended.

@@ -22,7 +22,7 @@ pub use gpu_interop_driver;
 
 #[cfg(unix)]
 pub use built::{CompiledLibrary, source};
-pub use built::{build, built_with_this_program, in_own_process, run_tests, this_program};
+pub use built::{build, built_with_this_program, code_and_text, example, in_own_process, run_tests, this_program};
 pub use outcomes::{Case, Known, as_recorded, committed, recording};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;

@@ -2,6 +2,9 @@
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
+use crate::driver_library::structs;
+pub(crate) use crate::driver_library::zeroed;
+
 /// `cudaVideoCodec_H264`.
 pub(crate) const H264: c_uint = 4;
 /// `cudaVideoChromaFormat_420`.
@@ -17,33 +20,6 @@ pub(crate) const END_OF_STREAM: c_ulong = 1;
 pub(crate) type Handle = usize;
 /// A callback of the parser: what the application passed, and a struct. Returns 0 for failure.
 pub(crate) type Callback<T> = Option<unsafe extern "system" fn(*mut c_void, *mut T) -> c_int>;
-
-/// Defines structs of C, whose fields all are numbers, arrays of them, pointers or optional functions.
-macro_rules! structs {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? })*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        #[repr(C)]
-        pub(crate) struct $name {
-            $(pub(crate) $field: $kind,)*
-        }
-
-        // SAFETY: zeros are a number, a null pointer, or `None` of a function.
-        unsafe impl Plain for $name {}
-    )* };
-}
-
-/// A struct that may have every byte 0.
-///
-/// # Safety
-/// Zeros are a value of every field.
-pub(crate) unsafe trait Plain: Copy {}
-
-/// The struct with every byte 0, which the library takes as the default.
-pub(crate) fn zeroed<T: Plain>() -> T {
-    // SAFETY: the trait's promise.
-    unsafe { std::mem::zeroed() }
-}
 
 structs! {
     /// `CUVIDDECODECAPS`: the first three fields are the question.

@@ -1,12 +1,12 @@
 //! The functions of `libnvcuvid`, found at run time.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::path::{Path, PathBuf};
 
 use crate::abi::{
     CHROMA_420, DecodeStatus, DecoderCaps, DecoderInfo, H264, Handle, MapParams, Packet, ParserParams, SURFACE_NV12,
     zeroed,
 };
+use crate::driver_library::{LoadError, functions};
 use crate::note;
 
 /// The library's name where the driver installs it.
@@ -16,12 +16,10 @@ pub(crate) const NAME: &str = if cfg!(windows) { "nvcuvid.dll" } else { "libnvcu
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Missing {
     #[error(
-        "NVIDIA's decoder library cannot be loaded ({reason}); install the driver's video libraries (Debian: libnvcuvid1), \
-         or give the container the driver capability `video` (NVIDIA_DRIVER_CAPABILITIES=compute,graphics,utility,video)"
+        "NVIDIA's decoder library cannot be used ({0}); install the driver's video libraries (Debian: libnvcuvid1) or a \
+         newer driver, or give the container the driver capability `video` (NVIDIA_DRIVER_CAPABILITIES=compute,graphics,utility,video)"
     )]
-    Library { reason: String },
-    #[error("{} lacks the function {function}; install a newer driver", file.display())]
-    Function { file: PathBuf, function: &'static str },
+    Library(#[from] LoadError),
     #[error("no video engine decodes H.264 4:2:0 of 8 bits to NV12 here: {0}; another GPU or MIG profile may have one")]
     Engine(String),
 }
@@ -40,47 +38,20 @@ pub(crate) fn check(function: &'static str, code: c_int) -> Result<(), Failure> 
     if code == 0 { Ok(()) } else { Err(Failure { function, code }) }
 }
 
-macro_rules! functions {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        /// The loaded library. All functions return a `CUresult`.
-        #[derive(Debug)]
-        pub(crate) struct Nvcuvid {
-            $(pub(crate) $name: unsafe extern "system" fn($($argument),*) -> c_int,)*
-            _library: libloading::Library,
-        }
-
-        impl Nvcuvid {
-            /// Loads the library.
-            pub(crate) fn load(file: &Path) -> Result<Self, Missing> {
-                // SAFETY: the library is the driver's, whose initialisers have no requirements.
-                let library = unsafe { libloading::Library::new(file) }.map_err(|error| {
-                    // The loader's own words, with the file's name.
-                    let reason = std::error::Error::source(&error).map(ToString::to_string);
-                    Missing::Library { reason: reason.unwrap_or_else(|| format!("{}: {error}", file.display())) }
-                })?;
-                $(
-                    // SAFETY: the driver's function of this name has this signature.
-                    let $name = unsafe { library.get::<unsafe extern "system" fn($($argument),*) -> c_int>($symbol) }
-                        .map(|symbol| *symbol)
-                        .map_err(|_| Missing::Function { file: file.to_owned(), function: $symbol })?;
-                )*
-                Ok(Self { $($name,)* _library: library })
-            }
-        }
-    };
-}
-
 functions! {
-    get_caps = "cuvidGetDecoderCaps": fn(*mut DecoderCaps);
-    create_parser = "cuvidCreateVideoParser": fn(*mut Handle, *mut ParserParams);
-    parse = "cuvidParseVideoData": fn(Handle, *mut Packet);
-    destroy_parser = "cuvidDestroyVideoParser": fn(Handle);
-    create_decoder = "cuvidCreateDecoder": fn(*mut Handle, *mut DecoderInfo);
-    decode = "cuvidDecodePicture": fn(Handle, *mut c_void);
-    map = "cuvidMapVideoFrame64": fn(Handle, c_int, *mut u64, *mut c_uint, *mut MapParams);
-    unmap = "cuvidUnmapVideoFrame64": fn(Handle, u64);
-    status = "cuvidGetDecodeStatus": fn(Handle, c_int, *mut DecodeStatus);
-    destroy_decoder = "cuvidDestroyDecoder": fn(Handle);
+    /// The loaded library.
+    Nvcuvid {
+        get_caps = "cuvidGetDecoderCaps": fn(*mut DecoderCaps);
+        create_parser = "cuvidCreateVideoParser": fn(*mut Handle, *mut ParserParams);
+        parse = "cuvidParseVideoData": fn(Handle, *mut Packet);
+        destroy_parser = "cuvidDestroyVideoParser": fn(Handle);
+        create_decoder = "cuvidCreateDecoder": fn(*mut Handle, *mut DecoderInfo);
+        decode = "cuvidDecodePicture": fn(Handle, *mut c_void);
+        map = "cuvidMapVideoFrame64": fn(Handle, c_int, *mut u64, *mut c_uint, *mut MapParams);
+        unmap = "cuvidUnmapVideoFrame64": fn(Handle, u64);
+        status = "cuvidGetDecodeStatus": fn(Handle, c_int, *mut DecodeStatus);
+        destroy_decoder = "cuvidDestroyDecoder": fn(Handle);
+    }
 }
 
 impl Nvcuvid {

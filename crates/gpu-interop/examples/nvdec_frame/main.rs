@@ -22,6 +22,8 @@
 
 mod abi;
 mod decoder;
+#[path = "../driver_library/mod.rs"]
+mod driver_library;
 mod library;
 mod picture;
 mod shared;
@@ -98,7 +100,7 @@ impl Options {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let library = Arc::new(Nvcuvid::load(&options.library)?);
+    let library = Arc::new(Nvcuvid::load(&options.library).map_err(Missing::from)?);
     let file = options.clip.display();
     let clip = std::fs::read(&options.clip).map_err(|error| format!("{file}: {error}; pass --clip"))?;
     let hashes = picture::hashes(&options.hashes)?;

@@ -58,6 +58,10 @@
 //! | `Device::stream_from_raw_with_owner` | the same; `check_raw_stream` rejects the per-thread default stream and a capture; later captures are excluded by the safety section of [`SharedStream::new`]; the owner, `Arc<CudaStream>`, contains no object of this crate |
 //! | `Device::borrow_memory` | [`SharedSlice::borrowed`]: `check_same` compares the contexts, the slice is passed by value and kept as the owner, and both streams are synchronised before |
 //!
+//! # cuda-core
+//! NVIDIA's crate `cuda-core` needs headers of CUDA to build. [Its page of the guide](crate::guide::cuda_core) has an adapter
+//! to copy.
+//!
 //! # cubecl and burn
 //! cubecl 0.11 (burn 0.22) allocates its buffers itself and does not expose its streams, so it imports neither. It
 //! returns the address of a buffer, and a resource that pins the buffer. The application copies on the device between

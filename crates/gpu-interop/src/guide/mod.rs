@@ -12,6 +12,7 @@
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //! | [Processes and forks](processes) | How do I share with another process? Why does nothing work after a fork? |
 //! | [Several GPUs](multi_gpu) | How do both sides get the same GPU? |
+//! | [NVIDIA's cuda-core](cuda_core) | How do I share contexts, streams and memory with the crate `cuda-core`? |
 //! | [Simulators](simulators) | How do I test without a GPU? |
 //!
 //! The pages name Rust's functions. [From raw calls](raw_calls) has their names in C and Python.
@@ -57,6 +58,10 @@ pub mod processes {}
 
 #[doc = include_str!("multi_gpu.md")]
 pub mod multi_gpu {}
+
+#[doc = include_str!("cuda_core.md")]
+#[doc = concat!("\n```ignore\n", include_str!("cuda_core_adapter.rs"), "```\n")]
+pub mod cuda_core {}
 
 #[doc = include_str!("simulators.md")]
 pub mod simulators {}
