@@ -73,11 +73,11 @@ const NAMES: [(&str, &str); 30] = [
     (
         ", map it as an array (map_mipmapped_array), or have the exporter copy it to a shared buffer; map_image_bytes maps \
          the bytes as the driver stores them",
-        ", or copy it to a shared buffer",
+        ", map it as an array (Image.array), or copy it to a shared buffer",
     ),
     (
         ", copy it to a shared buffer, or map it as an array where the device maps arrays",
-        ", or copy it to a shared buffer",
+        ", map it as an array (Image.array) where the device maps arrays, or copy it to a shared buffer",
     ),
     ("create the image with linear tiling", "create the image with linear=True"),
     (" (gpu_interop::vulkan::SharedHeap)", ""),
@@ -110,7 +110,8 @@ const NAMES: [(&str, &str); 30] = [
 ];
 
 /// Functions of Rust that Python has under another name.
-const OPERATIONS: [(&str, &str); 34] = [
+const OPERATIONS: [(&str, &str); 43] = [
+    ("ArrayRegion::region", "Array.region"),
     ("BackendChoice::from_str", "gpu_interop.open"),
     ("BackendName::from_str", "gpu_interop.open"),
     ("Device::allocate_exportable", "Device.allocate"),
@@ -120,23 +121,31 @@ const OPERATIONS: [(&str, &str); 34] = [
     ("ExportableImage::new", "Context.image"),
     ("ExportableSemaphore::timeline", "Context.timeline"),
     ("ExternalMemory::map_buffer", "Memory.tensor"),
+    ("ExternalMemory::map_mipmapped_array", "Memory.array"),
     ("HeadlessContext::new", "vulkan.Context"),
     ("ImportedBuffer::new", "Context.import_buffer"),
     ("KmtHandle::new", "Device.import_memory"),
+    ("MappedMipmappedArray::level", "Array.region"),
     ("MemoryHandle::opaque_from_raw_fd", "Device.import_memory"),
     ("NtHandle::from_raw", "Device.import_memory"),
     ("ObjectName::new", "Device.import_memory"),
     ("OwnedBuffer::new", "Context.buffer"),
+    ("OwnedImage::array_desc", "Image.array"),
     ("OwnedImage::subresource_layout", "Image.row_pitch"),
     ("OwnedSemaphore::timeline", "Context.timeline"),
     ("Recording::acquire_image", "Recording.acquire"),
     ("Recording::initialize_image", "Recording.initialize"),
     ("Recording::release_image", "Recording.release"),
+    ("Stream::copy_array", "Stream.copy"),
+    ("Stream::copy_from_array", "Stream.copy"),
+    ("Stream::copy_to_array", "Stream.copy"),
     ("Stream::fill_u32", "Stream.fill"),
     ("Stream::is_idle", "Stream.idle"),
+    ("Stream::read_array", "Stream.read"),
     ("Stream::signal_timeline", "Timeline.signal"),
     ("Stream::synchronize_timeout", "Stream.synchronize"),
     ("Stream::wait_timeline", "Timeline.wait"),
+    ("Stream::write_array", "Stream.write"),
     ("TexelFormat::from_vulkan", "Context.image"),
     ("Timeline::is_reached", "Timeline.reached"),
     ("Timeline::new", "Device.timeline"),

@@ -16,6 +16,7 @@
 //! | `OwnedSemaphore::timeline_from_raw`, `ExportableSemaphore::timeline_from_raw` | the library: not null, the device has timelines | `vulkan.Device.timeline_from_handle`: a live timeline of this device; `owner` keeps it |
 //! | `HeadlessContext::on_queue` | `vulkan.Device.context`: not null, a family with transfers | `vulkan.Device.context`: a queue of that family, which the application does not use meanwhile |
 
+mod array;
 mod backing;
 mod convert;
 mod device;
@@ -69,6 +70,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(vulkan::context::vulkan_devices, module)?)?;
     let end_notices = wrap_pyfunction!(timeline::_end_notices, module)?;
     module.py().import("atexit")?.call_method1("register", (end_notices,))?;
+    module.add_class::<array::PyArray>()?;
+    module.add_class::<array::PyArrayRegion>()?;
     module.add_class::<device::PyDevice>()?;
     module.add_class::<selection::PyDeviceInfo>()?;
     module.add_class::<export::PyExport>()?;

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
+use crate::array::PyArray;
 use crate::backing::Backing;
 use crate::convert::{detached_drop, natural};
 use crate::device::PyDevice;
@@ -88,6 +89,20 @@ impl PyMemory {
         static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let class = CLASS.import(this.py(), "gpu_interop._tensor", "Tensor")?;
         class.call1((this, shape, dtype, strides, offset, readonly, stream))
+    }
+
+    /// Maps the image of optimal tiling that the memory contains. ``surface=True`` lets kernels access it as a surface, too.
+    ///
+    /// The :class:`Export` of an image declares it. The device must map arrays: ``capabilities()["mapped mipmapped array"]``.
+    #[pyo3(signature = (*, surface=false))]
+    fn array(&self, py: Python<'_>, surface: bool) -> PyResult<PyArray> {
+        const OPERATION: &str = "Memory.array";
+        let backing = self.backing(OPERATION)?;
+        let Some(memory) = backing.imported_memory() else {
+            let message = "memory of this device contains no image; import an image of Vulkan";
+            return Err(exception(&Error::invalid(OPERATION, message)));
+        };
+        py.detach(|| PyArray::map(backing.device.clone(), memory, surface)).raised()
     }
 
     /// Exports the memory, which :meth:`Device.allocate` allocated, as a new handle.

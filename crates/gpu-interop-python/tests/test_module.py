@@ -23,6 +23,8 @@ ERRORS = [
 ]
 
 CLASSES = [
+    gpu_interop.Array,
+    gpu_interop.ArrayRegion,
     gpu_interop.Device,
     gpu_interop.DeviceInfo,
     gpu_interop.Export,

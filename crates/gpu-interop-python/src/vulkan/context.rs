@@ -144,8 +144,9 @@ impl PyContext {
         PyBuffer::import(py, &self.vulkan, export.get(), size)
     }
 
-    /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1.
-    #[pyo3(signature = (width, height, format, *, depth=1, levels=1, linear=false))]
+    /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1, with ``levels`` mip
+    /// levels, and ``layers`` layers of two dimensions.
+    #[pyo3(signature = (width, height, format, *, depth=1, levels=1, layers=1, linear=false))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments.
     fn image(
         &self,
@@ -155,9 +156,10 @@ impl PyContext {
         format: &str,
         #[pyo3(from_py_with = natural::<u32>)] depth: u32,
         #[pyo3(from_py_with = natural::<u32>)] levels: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layers: u32,
         linear: bool,
     ) -> PyResult<PyImage> {
-        PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, linear)
+        PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, layers, linear)
     }
 
     /// Creates a timeline for this queue and the streams of ``device``.
@@ -205,33 +207,43 @@ impl PyContext {
         self.run(py, &[Command::InitializeImage(image.get().image.image().clone())])
     }
 
-    /// Copies bytes of the host to a buffer, or packed texels to level 0 of an image, and waits.
-    #[pyo3(signature = (target, data, offset=0))]
-    fn upload(&self, py: Python<'_>, target: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, offset: u64) -> PyResult<()> {
+    /// Copies bytes of the host to a buffer, or packed texels to a layer of a level of an image, and waits.
+    #[pyo3(signature = (target, data, offset=0, *, level=0, layer=0))]
+    fn upload(
+        &self,
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
+    ) -> PyResult<()> {
         let data = bytes_of(py, data)?;
         let bytes = data.as_bytes();
         if let Ok(image) = target.cast::<PyImage>() {
             let image = image.get().image.image();
-            return py.detach(|| self.context.upload_image(image, 0, 0, bytes)).raised();
+            return py.detach(|| self.context.upload_image(image, level, layer, bytes)).raised();
         }
         let buffer = &target.cast::<PyBuffer>()?.get().buffer;
         py.detach(|| self.context.upload(buffer, offset, bytes)).raised()
     }
 
-    /// Copies a buffer, or level 0 of an image, to the host, and waits.
-    #[pyo3(signature = (source, size=None, offset=0))]
+    /// Copies a buffer, or a layer of a level of an image, to the host, and waits.
+    #[pyo3(signature = (source, size=None, offset=0, *, level=0, layer=0))]
     fn download<'py>(
         &self,
         py: Python<'py>,
         source: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
     ) -> PyResult<Bound<'py, PyBytes>> {
         if let Ok(image) = source.cast::<PyImage>() {
-            let size = usize::try_from(image.get().level_size(0)?)?;
+            let size = usize::try_from(image.get().level_size(level)?)?;
             let image = image.get().image.image();
             return PyBytes::new_with(py, size, |bytes| {
-                py.detach(|| self.context.download_image(image, 0, 0, bytes)).raised()
+                py.detach(|| self.context.download_image(image, level, layer, bytes)).raised()
             });
         }
         let buffer = &source.cast::<PyBuffer>()?.get().buffer;
