@@ -174,7 +174,8 @@ impl PyDevice {
         let shared = self.shared(OPERATION)?;
         let kind: Option<MemoryHandleKind> = kind.map(|name| export::kind(OPERATION, name)).transpose()?;
         let exporter = exporter.map(|exporter| exporter.get().inner.clone());
-        let described = Described { fd, handle, name, size, kind, dedicated, native, trusted_peer, exporter };
+        let image = None;
+        let described = Described { fd, handle, name, size, kind, dedicated, native, trusted_peer, exporter, image };
         let memory = import::memory(py, &shared, export.map(Bound::get), described)?;
         Ok(PyMemory::new(Backing::imported(shared, memory)))
     }

@@ -10,7 +10,7 @@
 //! | `Device::stream_from_raw` | `stream::resolve`: the same, without the GPU | `Timeline.wait`: an address lives until its work has completed and `Device.collect` was called |
 //! | `BackendDevice::wait_event` | `Flow::hand_over`: the event is live and of the device | `__dlpack__` of DLPack: the consumer's stream is of the device, and live; 2 with CUDA is that of the calling thread |
 //! | `MemoryHandle::opaque_from_raw_fd`, `NtHandle::from_raw` | the descriptor is open, the handle is not null; a failed import leaves it with the caller (`export::give_back`) | `Device.import_memory`: the caller's own |
-//! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer` | the library: kind, size, the exporter's identity with `exporter=` | `Device.import_memory`: a true description |
+//! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer`, `MemoryImport::of_image` | the library: kind, size, the exporter's identity with `exporter=` or from its `Export` | `Device.import_memory`, `Export.receive`: a true description |
 //! | `VulkanInterop::with_owner` | `Handles::interop`: handles are not null; `from_handles`: the queue family exists; the library: version and extensions | `vulkan.Device.from_handles`: handles belong together; `owner` keeps them |
 //! | `VulkanInterop::export_memory` | a known kind; the library: not null, the device exports it | `vulkan.Device.export_memory`: allocated for export, as described |
 //! | `OwnedSemaphore::timeline_from_raw`, `ExportableSemaphore::timeline_from_raw` | the library: not null, the device has timelines | `vulkan.Device.timeline_from_handle`: a live timeline of this device; `owner` keeps it |
