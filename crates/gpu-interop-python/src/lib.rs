@@ -23,6 +23,7 @@ mod device;
 mod dlpack;
 mod dtype;
 mod error;
+mod exchange;
 mod export;
 mod identity;
 mod import;

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use gpu_interop::sync::{lock, unpoisoned};
 use gpu_interop::{Error, MemoryHandleKind};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
 use crate::array::PyArray;
 use crate::backing::Backing;
@@ -14,6 +13,7 @@ use crate::convert::{detached_drop, natural};
 use crate::device::PyDevice;
 use crate::error::{Raise, closed, exception};
 use crate::export::PyExport;
+use crate::tensor;
 
 /// Memory of a device that another API shares: imported, or allocated for export.
 ///
@@ -27,6 +27,10 @@ pub(crate) struct PyMemory {
 impl PyMemory {
     pub(crate) fn new(backing: Backing) -> Self {
         Self { backing: Mutex::new(Some(Arc::new(backing))) }
+    }
+
+    pub(crate) fn of(backing: Arc<Backing>) -> Self {
+        Self { backing: Mutex::new(Some(backing)) }
     }
 
     pub(crate) fn backing(&self, operation: &'static str) -> PyResult<Arc<Backing>> {
@@ -85,10 +89,7 @@ impl PyMemory {
         readonly: bool,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // The class of Python, which adds the buffer protocol.
-        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let class = CLASS.import(this.py(), "gpu_interop._tensor", "Tensor")?;
-        class.call1((this, shape, dtype, strides, offset, readonly, stream))
+        tensor::class(this.py())?.call1((this, shape, dtype, strides, offset, readonly, stream))
     }
 
     /// Maps the image of optimal tiling that the memory contains. ``surface=True`` lets kernels access it as a surface, too.

@@ -1,6 +1,6 @@
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol, final
+from typing import Any, ClassVar, Literal, Protocol, final
 
 from typing_extensions import Buffer as BytesLike
 from typing_extensions import CapsuleType, Self, TypeAlias, disjoint_base
@@ -216,6 +216,7 @@ class ArrayRegion:
 
 @disjoint_base
 class TensorBase:
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __new__(
         cls,
         memory: Memory,
