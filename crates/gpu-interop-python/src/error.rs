@@ -69,7 +69,13 @@ pub(crate) fn closed(operation: &'static str, what: &str) -> Error {
 }
 
 /// Names inside messages, as whole words. A longer text is before one that it contains.
-const NAMES: [(&str, &str); 30] = [
+const NAMES: [(&str, &str); 33] = [
+    (
+        "import each plane as a picture of its own (DmaBufPicture::into_planes)",
+        "import each plane: Context.import_planes",
+    ),
+    ("VulkanInterop::picture_modifiers", "Context.picture_modifiers"),
+    ("set PictureOptions::producer to SameDriver", "pass same_driver=True"),
     (
         ", map it as an array (map_mipmapped_array), or have the exporter copy it to a shared buffer; map_image_bytes maps \
          the bytes as the driver stores them",
@@ -110,13 +116,16 @@ const NAMES: [(&str, &str); 30] = [
 ];
 
 /// Functions of Rust that Python has under another name.
-const OPERATIONS: [(&str, &str); 43] = [
+const OPERATIONS: [(&str, &str); 48] = [
     ("ArrayRegion::region", "Array.region"),
     ("BackendChoice::from_str", "gpu_interop.open"),
     ("BackendName::from_str", "gpu_interop.open"),
     ("Device::allocate_exportable", "Device.allocate"),
     ("Device::open", "gpu_interop.open"),
     ("Device::open_matching", "gpu_interop.open"),
+    ("DmaBufPicture::from_objects", "Context.import_picture"),
+    ("DmaBufPicture::into_planes", "Context.import_planes"),
+    ("DmaBufPicture::objects", "Context.import_picture"),
     ("ExportableBuffer::new", "Context.buffer"),
     ("ExportableImage::new", "Context.image"),
     ("ExportableSemaphore::timeline", "Context.timeline"),
@@ -124,6 +133,7 @@ const OPERATIONS: [(&str, &str); 43] = [
     ("ExternalMemory::map_mipmapped_array", "Memory.array"),
     ("HeadlessContext::new", "vulkan.Context"),
     ("ImportedBuffer::new", "Context.import_buffer"),
+    ("ImportedPicture::new", "Context.import_picture"),
     ("KmtHandle::new", "Device.import_memory"),
     ("MappedMipmappedArray::level", "Array.region"),
     ("MemoryHandle::opaque_from_raw_fd", "Device.import_memory"),
@@ -152,6 +162,7 @@ const OPERATIONS: [(&str, &str); 43] = [
     ("Timeline::signal", "Timeline.host_signal"),
     ("Timeline::wait", "Timeline.host_wait"),
     ("TimelineStrategy::from_str", "Device.timeline"),
+    ("VulkanInterop::picture_modifiers", "Context.picture_modifiers"),
     ("gpu_interop::device_for", "gpu_interop.open"),
     ("gpu_interop::select", "gpu_interop.open"),
 ];

@@ -12,6 +12,7 @@
 //! | `MemoryHandle::opaque_from_raw_fd`, `NtHandle::from_raw` | the descriptor is open, the handle is not null; a failed import leaves it with the caller (`export::give_back`) | `Device.import_memory`: the caller's own |
 //! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer`, `MemoryImport::of_image` | the library: kind, size, the exporter's identity with `exporter=` or from its `Export` | `Device.import_memory`, `Export.receive`: a true description |
 //! | `VulkanInterop::with_owner` | `Handles::interop`: handles are not null; `from_handles`: the queue family exists; the library: version and extensions | `vulkan.Device.from_handles`: handles belong together; `owner` keeps them |
+//! | `ImportedPicture::new` | `_pictures.describe`: numbers; the library: the descriptors are dma-bufs, planes are inside and apart, the device imports the modifier | `Context.import_picture`: a true description, of dma-bufs whose size does not change; a device of the application has `VK_EXT_queue_family_foreign`, or `same_driver` |
 //! | `VulkanInterop::export_memory` | a known kind; the library: not null, the device exports it | `vulkan.Device.export_memory`: allocated for export, as described |
 //! | `OwnedSemaphore::timeline_from_raw`, `ExportableSemaphore::timeline_from_raw` | the library: not null, the device has timelines | `vulkan.Device.timeline_from_handle`: a live timeline of this device; `owner` keeps it |
 //! | `HeadlessContext::on_queue` | `vulkan.Device.context`: not null, a family with transfers | `vulkan.Device.context`: a queue of that family, which the application does not use meanwhile |
@@ -85,6 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<vulkan::context::PyContext>()?;
     module.add_class::<vulkan::device::PyVulkanDevice>()?;
     module.add_class::<vulkan::image::PyImage>()?;
+    module.add_class::<vulkan::picture::PyPicture>()?;
     module.add_class::<vulkan::recording::PyRecording>()?;
     module.add_class::<vulkan::recording::PySubmission>()?;
     Ok(())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from conftest import DlTensor, Versioned, _get, capsule_name
+from capsules import DlTensor, Versioned, capsule_name, pointer_of
 
 Set = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
@@ -29,7 +29,7 @@ class Api:
     def __init__(self, of: type) -> None:
         capsule = of.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
         assert capsule_name(capsule) == b"dlpack_exchange_api"
-        self.address = _get(capsule, b"dlpack_exchange_api")
+        self.address = pointer_of(capsule, b"dlpack_exchange_api")
         self.table = Table.from_address(self.address)
         managed = ctypes.POINTER(ctypes.c_void_p)
         # With the GIL.

@@ -10,7 +10,7 @@ from typing import Any
 import gpu_interop
 import numpy
 import pytest
-from conftest import DlTensor, Versioned
+from capsules import DlTensor, Versioned
 from exchange import Api, delete, prototype
 from test_dlpack import mapped
 

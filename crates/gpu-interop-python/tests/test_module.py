@@ -37,6 +37,7 @@ CLASSES = [
     vulkan.Context,
     vulkan.Device,
     vulkan.Image,
+    vulkan.Picture,
     vulkan.Recording,
     vulkan.Submission,
 ]
@@ -440,9 +441,8 @@ asyncio.run(main(timeline))
 def test_messages_have_the_names_of_python() -> None:
     root = Path(__file__).parents[3]
     known = re.findall(r'\("(.*?)", "', (root / "crates/gpu-interop-python/src/error.rs").read_text())
-    # Python has no videos, no textures, and no pictures of other producers.
-    pictures = ("DmaBufPicture::", "PictureOptions::", "VulkanInterop::picture_modifiers")
-    absent = ("PlaneStorage::", "VideoOptions::", *pictures)
+    # Python has no videos and no textures.
+    absent = ("PlaneStorage::", "VideoOptions::")
     seen = 0
     crates = [root / f"crates/gpu-interop{name}/src" for name in ["", "-core", "-driver", "-vulkan"]]
     for folder in [*crates, *(root / f"backends/{name}/src" for name in ["cuda", "hip", "host"])]:

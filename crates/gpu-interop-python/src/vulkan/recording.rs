@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::buffer::PyBuffer;
 use super::image::PyImage;
-use super::semaphore_of;
+use super::{image_of, semaphore_of};
 use crate::convert::{items, natural, natural_or_none};
 use crate::error::{Raise, exception};
 use crate::timeline;
@@ -63,12 +63,21 @@ pub(crate) fn owner_command(
     if let Ok(buffer) = object.cast::<PyBuffer>() {
         return Ok(of_buffer(buffer.get().buffer.clone()));
     }
-    if let Ok(image) = object.cast::<PyImage>() {
-        return Ok(of_image(image.get().image.image().clone()));
+    if let Some(image) = image_of(object) {
+        return Ok(of_image(image));
     }
     let given = object.get_type().name()?.to_string();
-    let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Buffer or Image").with_context("given", given);
-    Err(exception(&error))
+    let message = "pass a gpu_interop.vulkan.Buffer, Image or Picture";
+    Err(exception(&Error::invalid(operation, message).with_context("given", given)))
+}
+
+/// The image of a copy.
+fn copied(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<OwnedImage> {
+    image_of(object).ok_or_else(|| {
+        let given = object.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+        let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Image or Picture");
+        exception(&error.with_context("given", given))
+    })
 }
 
 /// Pairs of a timeline and a value.
@@ -180,27 +189,27 @@ impl PyRecording {
     fn copy_to_image<'py>(
         this: PyRef<'py, Self>,
         source: &Bound<'py, PyBuffer>,
-        image: &Bound<'py, PyImage>,
+        image: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         #[pyo3(from_py_with = natural::<u32>)] level: u32,
         #[pyo3(from_py_with = natural::<u32>)] layer: u32,
-    ) -> PyRef<'py, Self> {
-        let (source, image) = (source.get().buffer.clone(), image.get().image.image().clone());
-        Self::push(this, Command::CopyToImage { source, offset, image, level, layer })
+    ) -> PyResult<PyRef<'py, Self>> {
+        let (source, image) = (source.get().buffer.clone(), copied("Recording.copy_to_image", image)?);
+        Ok(Self::push(this, Command::CopyToImage { source, offset, image, level, layer }))
     }
 
     /// Copies a layer of a level of an image to a buffer, as packed texels.
     #[pyo3(signature = (image, target, *, offset=0, level=0, layer=0))]
     fn copy_from_image<'py>(
         this: PyRef<'py, Self>,
-        image: &Bound<'py, PyImage>,
+        image: &Bound<'py, PyAny>,
         target: &Bound<'py, PyBuffer>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         #[pyo3(from_py_with = natural::<u32>)] level: u32,
         #[pyo3(from_py_with = natural::<u32>)] layer: u32,
-    ) -> PyRef<'py, Self> {
-        let (target, image) = (target.get().buffer.clone(), image.get().image.image().clone());
-        Self::push(this, Command::CopyFromImage { image, level, layer, target, offset })
+    ) -> PyResult<PyRef<'py, Self>> {
+        let (target, image) = (target.get().buffer.clone(), copied("Recording.copy_from_image", image)?);
+        Ok(Self::push(this, Command::CopyFromImage { image, level, layer, target, offset }))
     }
 
     /// Submits the commands after all earlier submissions: they run once each timeline of ``wait`` has reached its value,
