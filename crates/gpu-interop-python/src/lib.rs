@@ -29,6 +29,7 @@ mod export;
 mod identity;
 mod import;
 mod layout;
+mod log;
 mod memory;
 mod selection;
 mod stream;
@@ -66,10 +67,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     search_packages(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Measurements of a build without optimisation are refused.
+    module.add("_optimised", !cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(selection::devices, module)?)?;
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;
     module.add_function(wrap_pyfunction!(selection::backends, module)?)?;
     module.add_function(wrap_pyfunction!(vulkan::context::vulkan_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(log::_set_log, module)?)?;
+    module.add_function(wrap_pyfunction!(log::_flush_log, module)?)?;
     let end_notices = wrap_pyfunction!(timeline::_end_notices, module)?;
     module.py().import("atexit")?.call_method1("register", (end_notices,))?;
     module.add_class::<array::PyArray>()?;

@@ -12,10 +12,11 @@ from ._tensor import Tensor
 __all__ = [
     "Array", "ArrayRegion", "Buffer", "Context", "Device", "DeviceInfo", "Export", "Identity", "Image", "Memory",
     "Picture", "Recording", "Stream", "Submission", "TensorBase", "Timeline", "VulkanDevice", "__version__",
-    "backends", "devices", "open", "vulkan_devices",
+    "_flush_log", "_optimised", "_set_log", "backends", "devices", "open", "vulkan_devices",
 ]
 # fmt: on
 __version__: str
+_optimised: bool
 
 #: Type of elements: a name such as "float32" or "<f4", or a type of numpy, torch, CuPy or JAX, in the byte order of
 #: this machine. Python's float, int, bool and complex are "float64", "int64", "bool" and "complex128", as in numpy.
@@ -46,6 +47,8 @@ def open(
     matching: Identity | _Identified | None = None,
 ) -> Device: ...
 def vulkan_devices() -> list[Identity]: ...
+def _set_log(level: int) -> None: ...
+def _flush_log(timeout: float) -> bool: ...
 
 @final
 class Identity:
