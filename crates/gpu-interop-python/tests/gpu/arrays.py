@@ -134,12 +134,7 @@ def with_cupy(machine: Machine) -> Result:
 def with_warp(machine: Machine) -> Result:
     """`warp.Texture2D` of the array, against torch's result on the copy. Formats that warp rejects are listed."""
     import warp
-
-    @warp.kernel  # type: ignore[untyped-decorator]
-    def twice(texture: warp.Texture2D, out: warp.array2d(dtype=warp.vec4f)):  # type: ignore[no-untyped-def, valid-type]
-        y, x = warp.tid()
-        at = warp.vec2f(float(x) + 0.5, float(y) + 0.5)
-        out[y, x] = warp.texture_sample(texture, at, dtype=warp.vec4f) * 2.0
+    from warp_kernel import twice
 
     device, equal, rejected = f"cuda:{machine.ordinal}", [], {}
     for form in ("rgba32_float", "rgba16_float", "rgba8_uint", "rgba8_unorm"):
