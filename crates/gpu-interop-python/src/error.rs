@@ -116,7 +116,7 @@ const NAMES: [(&str, &str); 33] = [
 ];
 
 /// Functions of Rust that Python has under another name.
-const OPERATIONS: [(&str, &str); 48] = [
+const OPERATIONS: [(&str, &str); 51] = [
     ("ArrayRegion::region", "Array.region"),
     ("BackendChoice::from_str", "gpu_interop.open"),
     ("BackendName::from_str", "gpu_interop.open"),
@@ -131,8 +131,11 @@ const OPERATIONS: [(&str, &str); 48] = [
     ("ExportableSemaphore::timeline", "Context.timeline"),
     ("ExternalMemory::map_buffer", "Memory.tensor"),
     ("ExternalMemory::map_mipmapped_array", "Memory.array"),
+    ("GlInterop::new", "gl.Context"),
     ("HeadlessContext::new", "vulkan.Context"),
     ("ImportedBuffer::new", "Context.import_buffer"),
+    ("ImportedMemory::map_buffer", "Context.import_buffer"),
+    ("ImportedMemory::map_texture", "Context.import_texture"),
     ("ImportedPicture::new", "Context.import_picture"),
     ("KmtHandle::new", "Device.import_memory"),
     ("MappedMipmappedArray::level", "Array.region"),
@@ -168,7 +171,7 @@ const OPERATIONS: [(&str, &str); 48] = [
 ];
 
 /// Types of Rust that Python has under another name.
-const TYPES: [(&str, &str); 17] = [
+const TYPES: [(&str, &str); 18] = [
     ("BackendDevice", "Device"),
     ("ExportableBuffer", "Buffer"),
     ("ExportableImage", "Image"),
@@ -179,6 +182,7 @@ const TYPES: [(&str, &str); 17] = [
     ("HostBackend", "Device"),
     ("HostSemaphore", "Timeline"),
     ("ImageSpec", "Image"),
+    ("GlInterop", "Context"),
     ("ImportedBuffer", "Buffer"),
     ("ImportedSemaphore", "Timeline"),
     ("MappedBuffer", "Memory"),

@@ -26,6 +26,7 @@ mod dtype;
 mod error;
 mod exchange;
 mod export;
+mod gl;
 mod identity;
 mod import;
 mod layout;
@@ -82,6 +83,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::PyDevice>()?;
     module.add_class::<selection::PyDeviceInfo>()?;
     module.add_class::<export::PyExport>()?;
+    module.add_class::<gl::PyGlBuffer>()?;
+    module.add_class::<gl::PyGlContext>()?;
+    module.add_class::<gl::PyGlTexture>()?;
     module.add_class::<identity::PyIdentity>()?;
     module.add_class::<memory::PyMemory>()?;
     module.add_class::<stream::PyStream>()?;

@@ -16,7 +16,7 @@ from typing import Any
 
 import gpu_interop
 import pytest
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 
 ERRORS = [
     value for value in vars(gpu_interop).values() if isinstance(value, type) and issubclass(value, gpu_interop.Error)
@@ -33,6 +33,9 @@ CLASSES = [
     gpu_interop.Stream,
     gpu_interop.Tensor,
     gpu_interop.Timeline,
+    gl.Buffer,
+    gl.Context,
+    gl.Texture,
     vulkan.Buffer,
     vulkan.Context,
     vulkan.Device,
@@ -59,7 +62,7 @@ def test_it_imports_and_computes_without_any_driver() -> None:
     }
     code = """
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 loaded = open("/proc/self/maps").read()
 assert "libcuda" not in loaded and "libvulkan" not in loaded and "libamdhip64" not in loaded
 try:
@@ -94,7 +97,7 @@ except gpu_interop.Error as error:
 def test_the_interpreter_may_end_with_everything_alive() -> None:
     run("""
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 context = vulkan.Context()
 device = gpu_interop.open(matching=context)
 timeline = context.timeline(device)
@@ -135,7 +138,7 @@ def test_a_forked_process_fails_and_ends() -> None:
     run("""
 import os, sys
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 context = vulkan.Context()
 device = gpu_interop.open(matching=context)
 buffer, timeline, memory = context.buffer(4096), context.timeline(device), device.allocate(4096)
