@@ -53,16 +53,21 @@ impl Backing {
 
     /// Kind of the imported handle; `None` for memory of this backend.
     pub(crate) fn kind(&self) -> Option<MemoryHandleKind> {
-        match &self.source {
-            Source::Imported { memory, .. } => Some(memory.handle_kind()),
-            Source::Allocated(_) | Source::Copied(_) => None,
-        }
+        self.imported_memory().map(ExternalMemory::handle_kind)
     }
 
     pub(crate) fn exportable(&self) -> Option<&ExportableMemory> {
         match &self.source {
             Source::Allocated(memory) => Some(memory),
             Source::Imported { .. } | Source::Copied(_) => None,
+        }
+    }
+
+    /// The import; `None` for memory of this backend.
+    pub(crate) fn imported_memory(&self) -> Option<&ExternalMemory> {
+        match &self.source {
+            Source::Imported { memory, .. } => Some(memory),
+            Source::Allocated(_) | Source::Copied(_) => None,
         }
     }
 

@@ -46,6 +46,11 @@ pub(crate) fn holds_gil() -> bool {
     }
 }
 
+/// Runs code without the GIL, which this thread holds.
+pub(crate) fn detached<T: Send>(code: impl FnOnce() -> T + Send) -> T {
+    Python::attach(|py| py.detach(code))
+}
+
 /// Drops a value without the GIL: freeing device memory may wait for work of the device.
 pub(crate) fn detached_drop<T: Send>(value: T) {
     let mut value = Some(value);

@@ -12,6 +12,7 @@ use crate::convert::{detached_drop, natural, natural_or_none};
 use crate::dlpack::DlDevice;
 use crate::error;
 use crate::error::{Raise, closed, exception};
+use crate::exchange;
 use crate::export::{self, PyExport};
 use crate::identity::PyIdentity;
 use crate::import::{self, Described};
@@ -73,7 +74,9 @@ pub(crate) struct PyDevice {
 impl PyDevice {
     pub(crate) fn new(device: Device, passed_over: Vec<LoadAttempt>) -> Self {
         let text = format!("{} {}", device.backend().name, device.identity());
-        Self { shared: Mutex::new(Some(Arc::new(Shared::new(device, passed_over)))), text }
+        let shared = Arc::new(Shared::new(device, passed_over));
+        exchange::register(&shared);
+        Self { shared: Mutex::new(Some(shared)), text }
     }
 
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
@@ -174,7 +177,8 @@ impl PyDevice {
         let shared = self.shared(OPERATION)?;
         let kind: Option<MemoryHandleKind> = kind.map(|name| export::kind(OPERATION, name)).transpose()?;
         let exporter = exporter.map(|exporter| exporter.get().inner.clone());
-        let described = Described { fd, handle, name, size, kind, dedicated, native, trusted_peer, exporter };
+        let image = None;
+        let described = Described { fd, handle, name, size, kind, dedicated, native, trusted_peer, exporter, image };
         let memory = import::memory(py, &shared, export.map(Bound::get), described)?;
         Ok(PyMemory::new(Backing::imported(shared, memory)))
     }

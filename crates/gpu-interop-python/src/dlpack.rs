@@ -3,6 +3,7 @@
 //! <https://dmlc.github.io/dlpack/latest/c_api.html>
 
 use std::ffi::{CStr, c_void};
+use std::num::TryFromIntError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -47,36 +48,38 @@ impl DlDevice {
 
 #[repr(C)]
 #[derive(Debug)]
-struct DataType {
-    code: u8,
-    bits: u8,
-    lanes: u16,
+pub(crate) struct DataType {
+    pub(crate) code: u8,
+    pub(crate) bits: u8,
+    pub(crate) lanes: u16,
 }
 
+/// `DLTensor`.
 #[repr(C)]
 #[derive(Debug)]
-struct Tensor {
+pub(crate) struct DlTensor {
     data: *mut c_void,
-    device: DlDevice,
-    ndim: i32,
-    dtype: DataType,
-    shape: *mut i64,
+    pub(crate) device: DlDevice,
+    pub(crate) ndim: i32,
+    pub(crate) dtype: DataType,
+    pub(crate) shape: *mut i64,
     strides: *mut i64,
     byte_offset: u64,
 }
 
+/// `DLPackVersion`.
 #[repr(C)]
 #[derive(Debug)]
-struct Version {
-    major: u32,
-    minor: u32,
+pub(crate) struct Version {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
 }
 
 /// `DLManagedTensor`.
 #[repr(C)]
 #[derive(Debug)]
 struct Legacy {
-    tensor: Tensor,
+    tensor: DlTensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
@@ -84,20 +87,22 @@ struct Legacy {
 /// `DLManagedTensorVersioned`.
 #[repr(C)]
 #[derive(Debug)]
-struct Versioned {
+pub(crate) struct Versioned {
     version: Version,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Self)>,
     flags: u64,
-    tensor: Tensor,
+    tensor: DlTensor,
 }
 
 /// A managed tensor, first, with what it points to.
 #[repr(C)]
 struct Managed<T> {
     raw: T,
-    // `raw` points into them.
+    // `raw` points into them. A consumer may write to them.
     _lengths: Lengths,
+    layout: Arc<Layout>,
+    read_only: bool,
     backing: Arc<Backing>,
 }
 
@@ -126,7 +131,7 @@ impl Drop for Lengths {
 #[derive(Debug)]
 pub(crate) struct Export<'a> {
     pub(crate) backing: &'a Arc<Backing>,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a Arc<Layout>,
     /// Address of the element with all indices 0.
     pub(crate) address: u64,
     pub(crate) device: DlDevice,
@@ -139,17 +144,60 @@ pub(crate) struct Export<'a> {
 /// gone. The destructor runs with the GIL.
 pub(crate) fn capsule<'py>(py: Python<'py>, export: &Export<'_>, versioned: bool) -> PyResult<Bound<'py, PyAny>> {
     if versioned {
-        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
-        let flags = flag(export.read_only, READ_ONLY) | flag(export.copied, IS_COPIED);
-        create(py, export, |tensor| Versioned {
-            version: VERSION,
-            context: std::ptr::null_mut(),
-            deleter: Some(delete::<Versioned>),
-            flags,
-            tensor,
-        })
+        encapsulate(py, self::versioned(export)?)
     } else {
-        create(py, export, |tensor| Legacy { tensor, context: std::ptr::null_mut(), deleter: Some(delete::<Legacy>) })
+        let context = std::ptr::null_mut();
+        encapsulate(py, create(export, |tensor| Legacy { tensor, context, deleter: Some(delete::<Legacy>) })?)
+    }
+}
+
+/// The context of this module's versioned tensors: its address marks them.
+static MARK: u8 = 0;
+
+/// Creates a versioned tensor that owns a reference to the memory, as [`capsule`] does, for a consumer in C.
+pub(crate) fn versioned(export: &Export<'_>) -> Result<NonNull<Versioned>, TryFromIntError> {
+    let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+    let flags = flag(export.read_only, READ_ONLY) | flag(export.copied, IS_COPIED);
+    create(export, |tensor| Versioned {
+        version: VERSION,
+        context: (&raw const MARK).cast_mut().cast(),
+        deleter: Some(delete::<Versioned>),
+        flags,
+        tensor,
+    })
+}
+
+/// A tensor that a consumer gave away. Its drop calls the deleter.
+pub(crate) struct Owned(NonNull<Versioned>);
+
+impl Owned {
+    /// # Safety
+    /// The tensor is live, of DLPack 1, and used by nothing else.
+    pub(crate) unsafe fn new(managed: NonNull<Versioned>) -> Self {
+        Self(managed)
+    }
+
+    /// Memory, layout, and whether it is read-only, of a tensor of this module; `None` for another one.
+    pub(crate) fn parts(&self) -> Option<(Arc<Backing>, Arc<Layout>, bool)> {
+        // SAFETY: live, by the contract of `new`. The fields up to the flags are those of every version.
+        let context = unsafe { (*self.0.as_ptr()).context };
+        if !std::ptr::eq(context.cast_const().cast::<u8>(), &raw const MARK) {
+            return None;
+        }
+        // SAFETY: only `versioned` uses the address of `MARK` as a context, for the first field of a `Managed`.
+        let managed = unsafe { self.0.cast::<Managed<Versioned>>().as_ref() };
+        Some((managed.backing.clone(), managed.layout.clone(), managed.read_only))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: live, by the contract of `new`, and not used again.
+        unsafe {
+            if let Some(deleter) = (*self.0.as_ptr()).deleter {
+                deleter(self.0.as_ptr());
+            }
+        }
     }
 }
 
@@ -176,30 +224,44 @@ impl Kind for Versioned {
     }
 }
 
-fn create<'py, T: Kind>(
-    py: Python<'py>,
-    export: &Export<'_>,
-    build: impl FnOnce(Tensor) -> T,
-) -> PyResult<Bound<'py, PyAny>> {
+/// A tensor without an owner.
+pub(crate) fn plain(export: &Export<'_>, shape: *mut i64, strides: *mut i64) -> Result<DlTensor, TryFromIntError> {
     let layout = export.layout;
-    let lengths = Lengths::new(layout);
-    let tensor = Tensor {
+    Ok(DlTensor {
         data: std::ptr::with_exposed_provenance_mut(usize::try_from(export.address)?),
         device: export.device,
         ndim: i32::try_from(layout.shape.len())?,
         dtype: DataType { code: layout.dtype.code, bits: layout.dtype.bits, lanes: 1 },
-        shape: lengths.shape(),
-        // Inside the array, or its end.
-        strides: lengths.shape().wrapping_add(layout.shape.len()),
+        shape,
+        strides,
         byte_offset: 0,
+    })
+}
+
+fn create<T>(export: &Export<'_>, build: impl FnOnce(DlTensor) -> T) -> Result<NonNull<T>, TryFromIntError> {
+    let layout = export.layout;
+    let lengths = Lengths::new(layout);
+    // The strides are inside the array, or its end.
+    let tensor = plain(export, lengths.shape(), lengths.shape().wrapping_add(layout.shape.len()))?;
+    let managed = Managed {
+        raw: build(tensor),
+        _lengths: lengths,
+        layout: layout.clone(),
+        read_only: export.read_only,
+        backing: export.backing.clone(),
     };
-    let managed = Managed { raw: build(tensor), _lengths: lengths, backing: export.backing.clone() };
-    let pointer = Box::into_raw(Box::new(managed));
+    // The first field.
+    Ok(NonNull::from(Box::leak(Box::new(managed))).cast())
+}
+
+/// A capsule that owns a tensor of [`create`].
+fn encapsulate<T: Kind>(py: Python<'_>, managed: NonNull<T>) -> PyResult<Bound<'_, PyAny>> {
+    let pointer = managed.as_ptr();
     // SAFETY: the GIL is held; the pointer is not null, the name is static, and the destructor is that of this name.
     let object = unsafe { ffi::PyCapsule_New(pointer.cast(), T::NAME.as_ptr(), Some(release_capsule::<T>)) };
     if object.is_null() {
-        // SAFETY: the pointer came from the box above, and no capsule refers to it.
-        drop(unsafe { Box::from_raw(pointer) });
+        // SAFETY: the pointer came from `create`, and no capsule refers to it.
+        unsafe { delete(pointer) };
         return Err(PyErr::fetch(py));
     }
     // SAFETY: a new reference to a capsule, owned by nothing else.

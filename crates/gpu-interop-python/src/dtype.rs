@@ -57,6 +57,11 @@ impl Dtype {
         u64::from(self.bits / 8)
     }
 
+    /// The type with DLPack's code, bits and lanes.
+    pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16) -> Option<Self> {
+        ALL.into_iter().find(|dtype| (dtype.code, dtype.bits, 1) == (code, bits, lanes))
+    }
+
     /// numpy's `typestr`, such as `<f4`; `None` for types that the array interface lacks.
     pub(crate) fn typestr(self) -> Option<String> {
         let order = match self.bits {

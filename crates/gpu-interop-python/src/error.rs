@@ -69,15 +69,21 @@ pub(crate) fn closed(operation: &'static str, what: &str) -> Error {
 }
 
 /// Names inside messages, as whole words. A longer text is before one that it contains.
-const NAMES: [(&str, &str); 30] = [
+const NAMES: [(&str, &str); 33] = [
+    (
+        "import each plane as a picture of its own (DmaBufPicture::into_planes)",
+        "import each plane: Context.import_planes",
+    ),
+    ("VulkanInterop::picture_modifiers", "Context.picture_modifiers"),
+    ("set PictureOptions::producer to SameDriver", "pass same_driver=True"),
     (
         ", map it as an array (map_mipmapped_array), or have the exporter copy it to a shared buffer; map_image_bytes maps \
          the bytes as the driver stores them",
-        ", or copy it to a shared buffer",
+        ", map it as an array (Image.array), or copy it to a shared buffer",
     ),
     (
         ", copy it to a shared buffer, or map it as an array where the device maps arrays",
-        ", or copy it to a shared buffer",
+        ", map it as an array (Image.array) where the device maps arrays, or copy it to a shared buffer",
     ),
     ("create the image with linear tiling", "create the image with linear=True"),
     (" (gpu_interop::vulkan::SharedHeap)", ""),
@@ -110,45 +116,62 @@ const NAMES: [(&str, &str); 30] = [
 ];
 
 /// Functions of Rust that Python has under another name.
-const OPERATIONS: [(&str, &str); 34] = [
+const OPERATIONS: [(&str, &str); 51] = [
+    ("ArrayRegion::region", "Array.region"),
     ("BackendChoice::from_str", "gpu_interop.open"),
     ("BackendName::from_str", "gpu_interop.open"),
     ("Device::allocate_exportable", "Device.allocate"),
     ("Device::open", "gpu_interop.open"),
     ("Device::open_matching", "gpu_interop.open"),
+    ("DmaBufPicture::from_objects", "Context.import_picture"),
+    ("DmaBufPicture::into_planes", "Context.import_planes"),
+    ("DmaBufPicture::objects", "Context.import_picture"),
     ("ExportableBuffer::new", "Context.buffer"),
     ("ExportableImage::new", "Context.image"),
     ("ExportableSemaphore::timeline", "Context.timeline"),
     ("ExternalMemory::map_buffer", "Memory.tensor"),
+    ("ExternalMemory::map_mipmapped_array", "Memory.array"),
+    ("GlInterop::new", "gl.Context"),
     ("HeadlessContext::new", "vulkan.Context"),
     ("ImportedBuffer::new", "Context.import_buffer"),
+    ("ImportedMemory::map_buffer", "Context.import_buffer"),
+    ("ImportedMemory::map_texture", "Context.import_texture"),
+    ("ImportedPicture::new", "Context.import_picture"),
     ("KmtHandle::new", "Device.import_memory"),
+    ("MappedMipmappedArray::level", "Array.region"),
     ("MemoryHandle::opaque_from_raw_fd", "Device.import_memory"),
     ("NtHandle::from_raw", "Device.import_memory"),
     ("ObjectName::new", "Device.import_memory"),
     ("OwnedBuffer::new", "Context.buffer"),
+    ("OwnedImage::array_desc", "Image.array"),
     ("OwnedImage::subresource_layout", "Image.row_pitch"),
     ("OwnedSemaphore::timeline", "Context.timeline"),
     ("Recording::acquire_image", "Recording.acquire"),
     ("Recording::initialize_image", "Recording.initialize"),
     ("Recording::release_image", "Recording.release"),
+    ("Stream::copy_array", "Stream.copy"),
+    ("Stream::copy_from_array", "Stream.copy"),
+    ("Stream::copy_to_array", "Stream.copy"),
     ("Stream::fill_u32", "Stream.fill"),
     ("Stream::is_idle", "Stream.idle"),
+    ("Stream::read_array", "Stream.read"),
     ("Stream::signal_timeline", "Timeline.signal"),
     ("Stream::synchronize_timeout", "Stream.synchronize"),
     ("Stream::wait_timeline", "Timeline.wait"),
+    ("Stream::write_array", "Stream.write"),
     ("TexelFormat::from_vulkan", "Context.image"),
     ("Timeline::is_reached", "Timeline.reached"),
     ("Timeline::new", "Device.timeline"),
     ("Timeline::signal", "Timeline.host_signal"),
     ("Timeline::wait", "Timeline.host_wait"),
     ("TimelineStrategy::from_str", "Device.timeline"),
+    ("VulkanInterop::picture_modifiers", "Context.picture_modifiers"),
     ("gpu_interop::device_for", "gpu_interop.open"),
     ("gpu_interop::select", "gpu_interop.open"),
 ];
 
 /// Types of Rust that Python has under another name.
-const TYPES: [(&str, &str); 17] = [
+const TYPES: [(&str, &str); 18] = [
     ("BackendDevice", "Device"),
     ("ExportableBuffer", "Buffer"),
     ("ExportableImage", "Image"),
@@ -159,6 +182,7 @@ const TYPES: [(&str, &str); 17] = [
     ("HostBackend", "Device"),
     ("HostSemaphore", "Timeline"),
     ("ImageSpec", "Image"),
+    ("GlInterop", "Context"),
     ("ImportedBuffer", "Buffer"),
     ("ImportedSemaphore", "Timeline"),
     ("MappedBuffer", "Memory"),

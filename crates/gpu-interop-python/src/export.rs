@@ -4,11 +4,13 @@ use std::sync::Mutex;
 
 use gpu_interop::handle::HandleType;
 use gpu_interop::sync::lock;
-use gpu_interop::{Error, MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop::{DeviceIdentity, Error, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use serde::{Deserialize, Serialize};
 
-use crate::error::{closed, exception};
+use crate::error::{Raise, closed, exception};
+use crate::import::{self, Described};
 
 /// The kinds of memory handles of `Device.import_memory(kind=...)`: Python has no NvSci objects.
 pub(crate) fn kinds() -> impl Iterator<Item = MemoryHandleKind> {
@@ -24,7 +26,60 @@ pub(crate) fn kind(operation: &'static str, name: &str) -> PyResult<MemoryHandle
     })
 }
 
+/// An export without its handle, as another process gets it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Description {
+    kind: String,
+    size: u64,
+    dedicated: bool,
+    native: bool,
+    trusted_peer: bool,
+    exporter: Option<DeviceIdentity>,
+    image: Option<MipmappedArrayDesc>,
+}
+
+impl Description {
+    fn of(request: &MemoryImport) -> Self {
+        Self {
+            kind: request.handle().kind().name().into(),
+            size: request.size(),
+            dedicated: request.is_dedicated(),
+            native: request.is_native(),
+            trusted_peer: request.is_peer_trusted(),
+            exporter: request.exporter().cloned(),
+            image: request.image().copied(),
+        }
+    }
+
+    /// A request with a descriptor. A failure leaves the descriptor with the caller.
+    fn request(self, fd: i64) -> Result<MemoryImport> {
+        let Self { kind, size, dedicated, native, trusted_peer, exporter, image } = self;
+        let Some(kind) = kinds().find(|known| known.name() == kind) else {
+            let message =
+                "the sender's kind of handle is unknown here; use the same version of gpu_interop in both processes";
+            return Err(Error::invalid("Export.receive", message).with_context("kind", kind));
+        };
+        import::request(Described {
+            fd: Some(fd),
+            handle: None,
+            name: None,
+            size: Some(size),
+            kind: Some(kind),
+            dedicated,
+            native,
+            trusted_peer,
+            exporter,
+            image,
+        })
+    }
+}
+
 /// An exported handle of memory, with what an importer must know. Owns the handle, until an import or ``detach``.
+///
+/// On Linux it goes to another process with its description: by :meth:`send` and :meth:`receive` through a Unix socket, or
+/// through a ``Queue``, a ``Pipe`` or the arguments of a ``Process`` of :mod:`multiprocessing`, with ``spawn`` or
+/// ``forkserver``. The other process gets a duplicate of the descriptor. This object keeps its own, and must stay open until
+/// ``Process.start`` has returned, or until the other process has taken the object out of the ``Queue`` or ``Pipe``.
 #[pyclass(frozen, module = "gpu_interop", name = "Export")]
 #[derive(Debug)]
 pub(crate) struct PyExport {
@@ -141,6 +196,43 @@ impl PyExport {
         let fd = self.fileno()?;
         give_back(self.take("Export.detach")?);
         Ok(fd)
+    }
+
+    /// Sends a duplicate of the descriptor, and the description, through a connected Unix socket of the type
+    /// ``SOCK_STREAM``. :meth:`receive` takes it out. After an exception of the socket, the stream may have a part of it.
+    fn send(this: &Bound<'_, Self>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
+        this.py().import("gpu_interop._travel")?.call_method1("send", (this, connection))?;
+        Ok(())
+    }
+
+    /// Receives an export that :meth:`send` sent, and waits for it. Raises :class:`EOFError` if the peer has closed the
+    /// connection. The peer's description must be true: accept connections of trusted processes only.
+    #[staticmethod]
+    fn receive<'py>(connection: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        connection.py().import("gpu_interop._travel")?.call_method1("receive", (connection,))
+    }
+
+    /// For ``multiprocessing``, which passes a duplicate of the descriptor on.
+    fn __reduce__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("gpu_interop._travel")?.call_method1("reduce", (this,))
+    }
+
+    fn _description(&self) -> PyResult<String> {
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let description = self.lock().as_ref().map(Description::of);
+        let description = description.ok_or_else(|| exception(&closed("Export.send", "exported handle")))?;
+        serde_json::to_string(&description)
+            .map_err(|error| exception(&Error::invalid("Export.send", error.to_string())))
+    }
+
+    /// Owns the descriptor after success only.
+    #[staticmethod]
+    fn _from_description(description: &str, fd: i64) -> PyResult<Self> {
+        let description: Description = serde_json::from_str(description).map_err(|error| {
+            let message = format!("this is not the description of an export: {error}; send it with Export.send");
+            exception(&Error::invalid("Export.receive", message))
+        })?;
+        description.request(fd).map(Self::new).raised()
     }
 
     /// Closes the handle. Memory that was imported from it stays.

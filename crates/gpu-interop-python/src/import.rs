@@ -1,7 +1,9 @@
 //! Imports of memory from numbers and names.
 
 use gpu_interop::handle::{FdHandle, HandleObject, HandleType, KmtHandle, NtHandle, ObjectName, Win32Object};
-use gpu_interop::{DeviceIdentity, Error, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop::{
+    DeviceIdentity, Error, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Result,
+};
 use pyo3::prelude::*;
 
 use crate::device::Shared;
@@ -22,6 +24,7 @@ pub(crate) struct Described {
     pub(crate) native: bool,
     pub(crate) trusted_peer: bool,
     pub(crate) exporter: Option<DeviceIdentity>,
+    pub(crate) image: Option<MipmappedArrayDesc>,
 }
 
 /// Imports an export of this process, or a handle with its description. A failure leaves the handle with the caller.
@@ -52,7 +55,8 @@ pub(crate) fn memory(
     })
 }
 
-fn request(described: Described) -> Result<MemoryImport> {
+/// A request with the handle, which it owns. A failure leaves the handle with the caller.
+pub(crate) fn request(described: Described) -> Result<MemoryImport> {
     if described.fd.is_none() && described.handle.is_none() && described.name.is_none() {
         return Err(Error::invalid(OPERATION, "pass an Export, or one of fd, handle and name with its size and kind"));
     }
@@ -66,7 +70,7 @@ fn request(described: Described) -> Result<MemoryImport> {
     // SAFETY: as above.
     request = unsafe { request.dedicated(described.dedicated).native(described.native) };
     // SAFETY: as above.
-    request = unsafe { request.trusted_peer(described.trusted_peer) };
+    request = unsafe { request.trusted_peer(described.trusted_peer).of_image(described.image) };
     if let Some(exporter) = described.exporter {
         request = request.exported_by(exporter);
     }

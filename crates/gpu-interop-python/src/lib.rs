@@ -10,22 +10,27 @@
 //! | `Device::stream_from_raw` | `stream::resolve`: the same, without the GPU | `Timeline.wait`: an address lives until its work has completed and `Device.collect` was called |
 //! | `BackendDevice::wait_event` | `Flow::hand_over`: the event is live and of the device | `__dlpack__` of DLPack: the consumer's stream is of the device, and live; 2 with CUDA is that of the calling thread |
 //! | `MemoryHandle::opaque_from_raw_fd`, `NtHandle::from_raw` | the descriptor is open, the handle is not null; a failed import leaves it with the caller (`export::give_back`) | `Device.import_memory`: the caller's own |
-//! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer` | the library: kind, size, the exporter's identity with `exporter=` | `Device.import_memory`: a true description |
+//! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer`, `MemoryImport::of_image` | the library: kind, size, the exporter's identity with `exporter=` or from its `Export` | `Device.import_memory`, `Export.receive`: a true description |
 //! | `VulkanInterop::with_owner` | `Handles::interop`: handles are not null; `from_handles`: the queue family exists; the library: version and extensions | `vulkan.Device.from_handles`: handles belong together; `owner` keeps them |
+//! | `ImportedPicture::new` | `_pictures.describe`: numbers; the library: the descriptors are dma-bufs, planes are inside and apart, the device imports the modifier | `Context.import_picture`: a true description, of dma-bufs whose size does not change; a device of the application has `VK_EXT_queue_family_foreign`, or `same_driver` |
 //! | `VulkanInterop::export_memory` | a known kind; the library: not null, the device exports it | `vulkan.Device.export_memory`: allocated for export, as described |
 //! | `OwnedSemaphore::timeline_from_raw`, `ExportableSemaphore::timeline_from_raw` | the library: not null, the device has timelines | `vulkan.Device.timeline_from_handle`: a live timeline of this device; `owner` keeps it |
 //! | `HeadlessContext::on_queue` | `vulkan.Device.context`: not null, a family with transfers | `vulkan.Device.context`: a queue of that family, which the application does not use meanwhile |
 
+mod array;
 mod backing;
 mod convert;
 mod device;
 mod dlpack;
 mod dtype;
 mod error;
+mod exchange;
 mod export;
+mod gl;
 mod identity;
 mod import;
 mod layout;
+mod log;
 mod memory;
 mod selection;
 mod stream;
@@ -63,15 +68,24 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     search_packages(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Measurements of a build without optimisation are refused.
+    module.add("_optimised", !cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(selection::devices, module)?)?;
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;
     module.add_function(wrap_pyfunction!(selection::backends, module)?)?;
     module.add_function(wrap_pyfunction!(vulkan::context::vulkan_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(log::_set_log, module)?)?;
+    module.add_function(wrap_pyfunction!(log::_flush_log, module)?)?;
     let end_notices = wrap_pyfunction!(timeline::_end_notices, module)?;
     module.py().import("atexit")?.call_method1("register", (end_notices,))?;
+    module.add_class::<array::PyArray>()?;
+    module.add_class::<array::PyArrayRegion>()?;
     module.add_class::<device::PyDevice>()?;
     module.add_class::<selection::PyDeviceInfo>()?;
     module.add_class::<export::PyExport>()?;
+    module.add_class::<gl::PyGlBuffer>()?;
+    module.add_class::<gl::PyGlContext>()?;
+    module.add_class::<gl::PyGlTexture>()?;
     module.add_class::<identity::PyIdentity>()?;
     module.add_class::<memory::PyMemory>()?;
     module.add_class::<stream::PyStream>()?;
@@ -81,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<vulkan::context::PyContext>()?;
     module.add_class::<vulkan::device::PyVulkanDevice>()?;
     module.add_class::<vulkan::image::PyImage>()?;
+    module.add_class::<vulkan::picture::PyPicture>()?;
     module.add_class::<vulkan::recording::PyRecording>()?;
     module.add_class::<vulkan::recording::PySubmission>()?;
     Ok(())

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use gpu_interop::sync::{lock, unpoisoned};
 use gpu_interop::{Error, MemoryHandleKind};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
+use crate::array::PyArray;
 use crate::backing::Backing;
 use crate::convert::{detached_drop, natural};
 use crate::device::PyDevice;
 use crate::error::{Raise, closed, exception};
 use crate::export::PyExport;
+use crate::tensor;
 
 /// Memory of a device that another API shares: imported, or allocated for export.
 ///
@@ -26,6 +27,10 @@ pub(crate) struct PyMemory {
 impl PyMemory {
     pub(crate) fn new(backing: Backing) -> Self {
         Self { backing: Mutex::new(Some(Arc::new(backing))) }
+    }
+
+    pub(crate) fn of(backing: Arc<Backing>) -> Self {
+        Self { backing: Mutex::new(Some(backing)) }
     }
 
     pub(crate) fn backing(&self, operation: &'static str) -> PyResult<Arc<Backing>> {
@@ -84,10 +89,21 @@ impl PyMemory {
         readonly: bool,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // The class of Python, which adds the buffer protocol.
-        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let class = CLASS.import(this.py(), "gpu_interop._tensor", "Tensor")?;
-        class.call1((this, shape, dtype, strides, offset, readonly, stream))
+        tensor::class(this.py())?.call1((this, shape, dtype, strides, offset, readonly, stream))
+    }
+
+    /// Maps the image of optimal tiling that the memory contains. ``surface=True`` lets kernels access it as a surface, too.
+    ///
+    /// The :class:`Export` of an image declares it. The device must map arrays: ``capabilities()["mapped mipmapped array"]``.
+    #[pyo3(signature = (*, surface=false))]
+    fn array(&self, py: Python<'_>, surface: bool) -> PyResult<PyArray> {
+        const OPERATION: &str = "Memory.array";
+        let backing = self.backing(OPERATION)?;
+        let Some(memory) = backing.imported_memory() else {
+            let message = "memory of this device contains no image; import an image of Vulkan";
+            return Err(exception(&Error::invalid(OPERATION, message)));
+        };
+        py.detach(|| PyArray::map(backing.device.clone(), memory, surface)).raised()
     }
 
     /// Exports the memory, which :meth:`Device.allocate` allocated, as a new handle.

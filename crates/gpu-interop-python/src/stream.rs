@@ -9,6 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 
+use crate::array::Texels;
 use crate::convert::{Operand, bytes_of, detached_drop, natural};
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
@@ -257,35 +258,55 @@ impl PyStream {
         .raised()
     }
 
-    /// Copies memory or a packed tensor to another of the same size.
+    /// Copies memory, a packed tensor, level 0 of an :class:`Array` or an :class:`ArrayRegion` to another of the same size.
+    /// Texels are not converted.
     fn copy(&self, py: Python<'_>, target: &Bound<'_, PyAny>, source: &Bound<'_, PyAny>) -> PyResult<()> {
         const OPERATION: &str = "Stream.copy";
         let flow = self.flow(OPERATION)?;
-        let (target, source) = (Operand::new(OPERATION, target)?, Operand::new(OPERATION, source)?);
+        let (target, source) = (Side::new(OPERATION, target)?, Side::new(OPERATION, source)?);
         target.check_writable(OPERATION)?;
-        py.detach(|| flow.stream.copy(target.slice()?, source.slice()?)).raised()
+        let stream = &flow.stream;
+        py.detach(|| match (&target, &source) {
+            (Side::Linear(target), Side::Linear(source)) => stream.copy(target.slice()?, source.slice()?),
+            (Side::Linear(target), Side::Texels(source)) => stream.copy_from_array(target.slice()?, source.region()?),
+            (Side::Texels(target), Side::Linear(source)) => stream.copy_to_array(target.region()?, source.slice()?),
+            (Side::Texels(target), Side::Texels(source)) => stream.copy_array(target.region()?, source.region()?),
+        })
+        .raised()
     }
 
-    /// Copies memory or a packed tensor to the host, in stream order, and waits for it.
+    /// Copies memory, a packed tensor, level 0 of an :class:`Array` or an :class:`ArrayRegion` to the host, in stream order,
+    /// and waits for it. Texels have no gaps.
     fn read<'py>(&self, py: Python<'py>, source: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         const OPERATION: &str = "Stream.read";
-        let (flow, source) = (self.flow(OPERATION)?, Operand::new(OPERATION, source)?);
-        let size = usize::try_from(source.size()).map_err(PyErr::from)?;
+        let (flow, source) = (self.flow(OPERATION)?, Side::new(OPERATION, source)?);
+        let size = usize::try_from(source.size().raised()?).map_err(PyErr::from)?;
         // Here, because the copy's own wait does not honour Ctrl-C.
         synchronize(py, OPERATION, &flow, None)?;
-        PyBytes::new_with(py, size, |bytes| py.detach(|| flow.stream.read(source.slice()?, bytes)).raised())
+        PyBytes::new_with(py, size, |bytes| {
+            py.detach(|| match &source {
+                Side::Linear(source) => flow.stream.read(source.slice()?, bytes),
+                Side::Texels(source) => flow.stream.read_array(source.region()?, bytes),
+            })
+            .raised()
+        })
     }
 
-    /// Copies bytes of the host to memory or a packed tensor of the same size, in stream order, and waits for it.
+    /// Copies bytes of the host to memory, a packed tensor, level 0 of an :class:`Array` or an :class:`ArrayRegion` of the
+    /// same size, in stream order, and waits for it.
     fn write(&self, py: Python<'_>, target: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         const OPERATION: &str = "Stream.write";
-        let (flow, target) = (self.flow(OPERATION)?, Operand::new(OPERATION, target)?);
+        let (flow, target) = (self.flow(OPERATION)?, Side::new(OPERATION, target)?);
         target.check_writable(OPERATION)?;
         let data = bytes_of(py, data)?;
         let bytes = data.as_bytes();
         // As in `read`.
         synchronize(py, OPERATION, &flow, None)?;
-        py.detach(|| flow.stream.write(target.slice()?, bytes)).raised()
+        py.detach(|| match &target {
+            Side::Linear(target) => flow.stream.write(target.slice()?, bytes),
+            Side::Texels(target) => flow.stream.write_array(target.region()?, bytes),
+        })
+        .raised()
     }
 
     /// Keeps memory or a packed tensor until the work enqueued here has completed: work of other libraries on this
@@ -318,6 +339,37 @@ impl PyStream {
             self.shared.device.backend().name,
             self.shared.device.identity()
         )
+    }
+}
+
+/// An operand of copies: memory, or texels of an array.
+#[derive(Debug)]
+enum Side {
+    Linear(Operand),
+    Texels(Texels),
+}
+
+impl Side {
+    fn new(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match Texels::of(operation, object)? {
+            Some(texels) => Ok(Self::Texels(texels)),
+            None => Operand::new(operation, object).map(Self::Linear),
+        }
+    }
+
+    fn size(&self) -> Result<u64> {
+        match self {
+            Self::Linear(memory) => Ok(memory.size()),
+            Self::Texels(texels) => Ok(texels.region()?.size()),
+        }
+    }
+
+    /// Rejects tensors that were declared read-only; the library checks arrays.
+    fn check_writable(&self, operation: &'static str) -> PyResult<()> {
+        match self {
+            Self::Linear(memory) => memory.check_writable(operation),
+            Self::Texels(_) => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use gpu_interop::backend::RawStream;
 use gpu_interop::{Error, ErrorKind};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::backing::Backing;
 use crate::convert::{detached_drop, items, natural};
@@ -15,6 +16,7 @@ use crate::device::PyDevice;
 use crate::dlpack::{self, DlDevice};
 use crate::dtype::Dtype;
 use crate::error::{Raise, exception};
+use crate::exchange;
 use crate::layout::{Layout, MOST_DIMENSIONS};
 use crate::memory::PyMemory;
 use crate::stream::{self, Flow, PyStream};
@@ -41,7 +43,43 @@ enum Consumer {
     Stream(RawStream),
 }
 
+/// The class of Python, which adds the buffer protocol.
+pub(crate) fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "gpu_interop._tensor", "Tensor")
+}
+
 impl PyTensor {
+    /// A tensor on the same memory as an earlier one.
+    pub(crate) fn of<'py>(
+        py: Python<'py>,
+        backing: Arc<Backing>,
+        layout: &Layout,
+        read_only: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Layout { dtype, shape, strides, offset } = layout;
+        let memory = Bound::new(py, PyMemory::of(backing))?;
+        class(py)?.call1((memory, shape.clone(), dtype.name, strides.clone(), offset, read_only))
+    }
+
+    /// What a consumer gets.
+    pub(crate) fn as_export(&self) -> dlpack::Export<'_> {
+        dlpack::Export {
+            backing: &self.backing,
+            layout: &self.layout,
+            address: self.address,
+            device: self.backing.device.dl,
+            read_only: self.read_only,
+            copied: false,
+        }
+    }
+
+    /// Orders the work of the driver's default stream, or of the host for memory of the CPU, after that of the tensor's
+    /// stream.
+    pub(crate) fn hand_over_by_default(&self, py: Python<'_>) -> PyResult<()> {
+        self.hand_over(py, &self.consumer(None)?)
+    }
+
     /// Orders the consumer's work after that of the tensor's stream.
     fn hand_over(&self, py: Python<'_>, consumer: &Consumer) -> PyResult<()> {
         let Some(flow) = self.flow.as_ref().or_else(|| self.backing.device.existing_default_stream()) else {
@@ -92,7 +130,7 @@ impl PyTensor {
     }
 
     /// A packed copy in memory of the host.
-    fn host_copy(&self) -> PyResult<(Arc<Backing>, Layout)> {
+    fn host_copy(&self) -> PyResult<(Arc<Backing>, Arc<Layout>)> {
         let layout = Layout::new(self.layout.dtype, self.layout.shape.clone(), None, 0, (0, i64::MAX.unsigned_abs()));
         let layout = layout.raised()?;
         let words = usize::try_from(layout.bytes().div_ceil(8))?;
@@ -124,7 +162,7 @@ impl PyTensor {
                 *digit = 0;
             }
         }
-        Ok((Arc::new(Backing::copied(self.backing.device.clone(), copy)), layout))
+        Ok((Arc::new(Backing::copied(self.backing.device.clone(), copy)), Arc::new(layout)))
     }
 
     /// The dictionary of both array interfaces.
@@ -254,6 +292,14 @@ impl PyTensor {
         PyDevice::of(&self.backing.device)
     }
 
+    /// DLPack's C exchange API, version 1.3, for consumers in C: its functions order the driver's default stream, the "current
+    /// work stream", after the tensor's stream, without a wait of the host. Memory of the CPU is ready: the host waits. The
+    /// allocator needs an open :class:`Device`. Only tensors of this module become objects again.
+    #[classattr]
+    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        exchange::capsule(py)
+    }
+
     /// DLPack's type and number of the device.
     fn __dlpack_device__(&self) -> (i32, i32) {
         (self.backing.device.dl.kind, self.backing.device.dl.number)
@@ -297,15 +343,7 @@ impl PyTensor {
                 dlpack::Export { backing: &backing, layout: &layout, address, device, read_only: false, copied: true };
             return dlpack::capsule(py, &export, versioned);
         }
-        let export = dlpack::Export {
-            backing: &self.backing,
-            layout: &self.layout,
-            address: self.address,
-            device,
-            read_only: self.read_only,
-            copied: false,
-        };
-        dlpack::capsule(py, &export, versioned)
+        dlpack::capsule(py, &self.as_export(), versioned)
     }
 
     /// numpy's array interface, on memory of the CPU. Waits for the work on the tensor's stream.

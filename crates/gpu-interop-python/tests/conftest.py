@@ -10,6 +10,7 @@ from typing import Any
 import gpu_interop
 import numpy
 import pytest
+from capsules import Legacy, Versioned, capsule_name, pointer_of
 from gpu_interop import vulkan
 
 
@@ -44,40 +45,6 @@ def collect() -> Iterator[None]:
     gc.collect()
 
 
-class DlTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class Legacy(ctypes.Structure):
-    _fields_ = [("tensor", DlTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", DlTensor),
-    ]
-
-
-_get = ctypes.pythonapi.PyCapsule_GetPointer
-_get.restype, _get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_name = ctypes.pythonapi.PyCapsule_GetName
-_name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_void_p]
 
@@ -85,14 +52,10 @@ _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_vo
 _TAKEN = ctypes.create_string_buffer(b"used")
 
 
-def capsule_name(capsule: Any) -> bytes:
-    return bytes(_name(capsule))
-
-
 def capsule_struct(capsule: Any) -> Any:
     """The structure in a capsule, which stays the owner."""
     kind = Versioned if capsule_name(capsule) == b"dltensor_versioned" else Legacy
-    return kind.from_address(_get(capsule, capsule_name(capsule)))
+    return kind.from_address(pointer_of(capsule, capsule_name(capsule)))
 
 
 def take(capsule: Any) -> tuple[Any, Any]:

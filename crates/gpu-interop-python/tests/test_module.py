@@ -16,13 +16,15 @@ from typing import Any
 
 import gpu_interop
 import pytest
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 
 ERRORS = [
     value for value in vars(gpu_interop).values() if isinstance(value, type) and issubclass(value, gpu_interop.Error)
 ]
 
 CLASSES = [
+    gpu_interop.Array,
+    gpu_interop.ArrayRegion,
     gpu_interop.Device,
     gpu_interop.DeviceInfo,
     gpu_interop.Export,
@@ -31,10 +33,14 @@ CLASSES = [
     gpu_interop.Stream,
     gpu_interop.Tensor,
     gpu_interop.Timeline,
+    gl.Buffer,
+    gl.Context,
+    gl.Texture,
     vulkan.Buffer,
     vulkan.Context,
     vulkan.Device,
     vulkan.Image,
+    vulkan.Picture,
     vulkan.Recording,
     vulkan.Submission,
 ]
@@ -56,7 +62,7 @@ def test_it_imports_and_computes_without_any_driver() -> None:
     }
     code = """
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 loaded = open("/proc/self/maps").read()
 assert "libcuda" not in loaded and "libvulkan" not in loaded and "libamdhip64" not in loaded
 try:
@@ -91,7 +97,7 @@ except gpu_interop.Error as error:
 def test_the_interpreter_may_end_with_everything_alive() -> None:
     run("""
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 context = vulkan.Context()
 device = gpu_interop.open(matching=context)
 timeline = context.timeline(device)
@@ -132,7 +138,7 @@ def test_a_forked_process_fails_and_ends() -> None:
     run("""
 import os, sys
 import gpu_interop
-from gpu_interop import vulkan
+from gpu_interop import gl, vulkan
 context = vulkan.Context()
 device = gpu_interop.open(matching=context)
 buffer, timeline, memory = context.buffer(4096), context.timeline(device), device.allocate(4096)
@@ -438,9 +444,8 @@ asyncio.run(main(timeline))
 def test_messages_have_the_names_of_python() -> None:
     root = Path(__file__).parents[3]
     known = re.findall(r'\("(.*?)", "', (root / "crates/gpu-interop-python/src/error.rs").read_text())
-    # Python has no videos, no textures, and no pictures of other producers.
-    pictures = ("DmaBufPicture::", "PictureOptions::", "VulkanInterop::picture_modifiers")
-    absent = ("PlaneStorage::", "VideoOptions::", *pictures)
+    # Python has no videos and no textures.
+    absent = ("PlaneStorage::", "VideoOptions::")
     seen = 0
     crates = [root / f"crates/gpu-interop{name}/src" for name in ["", "-core", "-driver", "-vulkan"]]
     for folder in [*crates, *(root / f"backends/{name}/src" for name in ["cuda", "hip", "host"])]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import gpu_interop
@@ -300,3 +301,26 @@ def test_null_objects_are_rejected(context: vulkan.Context, device: gpu_interop.
 def test_extensions_are_named() -> None:
     assert "VK_KHR_external_memory_fd" in vulkan.Device.required_extensions()
     assert "VK_KHR_external_semaphore_fd" in vulkan.Device.optional_extensions()
+
+
+def test_the_cpu_maps_no_arrays(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    image = context.image(16, 16, "rgba8_unorm")
+    fds = len(os.listdir("/proc/self/fd"))
+    for use in (lambda: image.array(device), lambda: device.import_memory(image.export()).array()):
+        with pytest.raises(gpu_interop.Unsupported, match="linear"):
+            use()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == fds
+
+
+@pytest.mark.parametrize("arguments", [{"layers": 0}, {"layers": -1}, {"layers": 2, "depth": 2}])
+def test_wrong_layers(context: vulkan.Context, arguments: dict[str, int]) -> None:
+    with pytest.raises(gpu_interop.Error):
+        context.image(8, 8, "r8_unorm", **arguments)  # type: ignore[arg-type]
+    image = context.image(8, 8, "r8_unorm", layers=3)
+    context.initialize(image)
+    context.upload(image, bytes(range(64)), layer=2)
+    assert context.download(image, layer=2) == bytes(range(64))
+    for use in (lambda: context.download(image, layer=3), lambda: context.upload(image, bytes(64), layer=3)):
+        with pytest.raises(gpu_interop.InvalidArgument):
+            use()

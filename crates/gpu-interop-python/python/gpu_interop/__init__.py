@@ -41,6 +41,8 @@ from ._errors import (
 )
 from ._kinds import HandleKind
 from ._native import (
+    Array,
+    ArrayRegion,
     Device,
     DeviceInfo,
     Export,
@@ -56,6 +58,8 @@ from ._native import (
 from ._tensor import Tensor
 
 __all__ = [
+    "Array",
+    "ArrayRegion",
     "BackendFailedWarning",
     "Cancelled",
     "Device",

@@ -8,10 +8,11 @@ use gpu_interop::vulkan::{DeviceChoice, HeadlessContext, HeadlessOptions, QueueK
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use super::Vulkan;
 use super::buffer::PyBuffer;
 use super::image::PyImage;
+use super::picture::{self, PyPicture};
 use super::recording::{self, Command, PyRecording, owner_command};
+use super::{Vulkan, image_of};
 use crate::convert::{bytes_of, natural, natural_or_none};
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
@@ -144,8 +145,9 @@ impl PyContext {
         PyBuffer::import(py, &self.vulkan, export.get(), size)
     }
 
-    /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1.
-    #[pyo3(signature = (width, height, format, *, depth=1, levels=1, linear=false))]
+    /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1, with ``levels`` mip
+    /// levels, and ``layers`` layers of two dimensions.
+    #[pyo3(signature = (width, height, format, *, depth=1, levels=1, layers=1, linear=false))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments.
     fn image(
         &self,
@@ -155,9 +157,37 @@ impl PyContext {
         format: &str,
         #[pyo3(from_py_with = natural::<u32>)] depth: u32,
         #[pyo3(from_py_with = natural::<u32>)] levels: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layers: u32,
         linear: bool,
     ) -> PyResult<PyImage> {
-        PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, linear)
+        PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, layers, linear)
+    }
+
+    /// Imports a picture in dma-bufs: ``frame`` is a mapping or an object with the fields of FFmpeg's ``AVDRMFrameDescriptor`` or
+    /// libva's ``VADRMPRIMESurfaceDescriptor``, and ``width`` and ``height``: ``objects``, each with ``fd`` and ``format_modifier``,
+    /// and ``layers``, each with ``format`` and ``planes`` of ``object_index``, ``offset`` and ``pitch``. Instead of layers, the frame
+    /// itself may have a ``format``, such as ``"NV12"``, and ``planes``.
+    ///
+    /// The descriptors stay the caller's, open: the picture owns duplicates. The description must be true, and nothing may change
+    /// the size of the dma-bufs. ``same_driver`` declares that this device's own driver produces the picture.
+    #[pyo3(signature = (frame, *, same_driver=false))]
+    fn import_picture(&self, py: Python<'_>, frame: &Bound<'_, PyAny>, same_driver: bool) -> PyResult<PyPicture> {
+        const OPERATION: &str = "Context.import_picture";
+        let mut pictures = picture::import(py, &self.vulkan, OPERATION, frame, false, same_driver)?;
+        pictures.pop().ok_or_else(|| exception(&Error::invalid(OPERATION, "the picture has no plane")))
+    }
+
+    /// As :meth:`import_picture`, with each plane of a video format as a picture of its own: ``"R8"`` and ``"GR88"`` for
+    /// ``"NV12"``. Devices import those where they do not import the whole, and this module copies them.
+    #[pyo3(signature = (frame, *, same_driver=false))]
+    fn import_planes(&self, py: Python<'_>, frame: &Bound<'_, PyAny>, same_driver: bool) -> PyResult<Vec<PyPicture>> {
+        picture::import(py, &self.vulkan, "Context.import_planes", frame, true, same_driver)
+    }
+
+    /// The DRM modifiers with which the device imports pictures of a format, such as ``"AR24"``, each with the number of memory
+    /// planes. Pass them to a producer that allocates.
+    fn picture_modifiers(&self, py: Python<'_>, format: &str) -> PyResult<Vec<(u64, usize)>> {
+        py.detach(|| picture::modifiers(&self.vulkan, format)).raised()
     }
 
     /// Creates a timeline for this queue and the streams of ``device``.
@@ -205,33 +235,41 @@ impl PyContext {
         self.run(py, &[Command::InitializeImage(image.get().image.image().clone())])
     }
 
-    /// Copies bytes of the host to a buffer, or packed texels to level 0 of an image, and waits.
-    #[pyo3(signature = (target, data, offset=0))]
-    fn upload(&self, py: Python<'_>, target: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, offset: u64) -> PyResult<()> {
+    /// Copies bytes of the host to a buffer, or packed texels to a layer of a level of an image, and waits.
+    #[pyo3(signature = (target, data, offset=0, *, level=0, layer=0))]
+    fn upload(
+        &self,
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
+    ) -> PyResult<()> {
         let data = bytes_of(py, data)?;
         let bytes = data.as_bytes();
-        if let Ok(image) = target.cast::<PyImage>() {
-            let image = image.get().image.image();
-            return py.detach(|| self.context.upload_image(image, 0, 0, bytes)).raised();
+        if let Some(image) = image_of(target) {
+            return py.detach(|| self.context.upload_image(&image, level, layer, bytes)).raised();
         }
         let buffer = &target.cast::<PyBuffer>()?.get().buffer;
         py.detach(|| self.context.upload(buffer, offset, bytes)).raised()
     }
 
-    /// Copies a buffer, or level 0 of an image, to the host, and waits.
-    #[pyo3(signature = (source, size=None, offset=0))]
+    /// Copies a buffer, or a layer of a level of an image, to the host, and waits.
+    #[pyo3(signature = (source, size=None, offset=0, *, level=0, layer=0))]
     fn download<'py>(
         &self,
         py: Python<'py>,
         source: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = natural_or_none)] size: Option<u64>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
+        #[pyo3(from_py_with = natural::<u32>)] level: u32,
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        if let Ok(image) = source.cast::<PyImage>() {
-            let size = usize::try_from(image.get().level_size(0)?)?;
-            let image = image.get().image.image();
+        if let Some(image) = image_of(source) {
+            let size = usize::try_from(image.spec().level_size(level).raised()?)?;
             return PyBytes::new_with(py, size, |bytes| {
-                py.detach(|| self.context.download_image(image, 0, 0, bytes)).raised()
+                py.detach(|| self.context.download_image(&image, level, layer, bytes)).raised()
             });
         }
         let buffer = &source.cast::<PyBuffer>()?.get().buffer;

@@ -6,6 +6,8 @@ use gpu_interop::vulkan::{ExportableImage, ImageOptions, ImageSpec};
 use pyo3::prelude::*;
 
 use super::Vulkan;
+use crate::array::PyArray;
+use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::export::PyExport;
 
@@ -43,6 +45,7 @@ impl PyImage {
         extent: [u32; 3],
         format: &str,
         levels: u32,
+        layers: u32,
         linear: bool,
     ) -> PyResult<Self> {
         let Some((format, value)) = FORMATS.iter().find(|(name, _)| *name == format) else {
@@ -50,10 +53,14 @@ impl PyImage {
             let message = format!("unknown format; use one of {}", names.join(", "));
             return Err(exception(&Error::invalid("Context.image", message).with_context("given", format)));
         };
-        let view = if extent[2] > 1 { ImageViewType::TYPE_3D } else { ImageViewType::TYPE_2D };
+        let view = match (extent[2], layers) {
+            (0 | 1, 1) => ImageViewType::TYPE_2D,
+            (_, 1) => ImageViewType::TYPE_3D,
+            _ => ImageViewType::TYPE_2D_ARRAY,
+        };
         let usage = ImageUsageFlags::TRANSFER_SRC | ImageUsageFlags::TRANSFER_DST | ImageUsageFlags::SAMPLED;
         let mut spec = ImageSpec::new(view, extent, *value, usage);
-        spec.levels = levels;
+        (spec.levels, spec.layers) = (levels, layers);
         spec.tiling = if linear { ImageTiling::LINEAR } else { ImageTiling::OPTIMAL };
         let image = py.detach(|| ExportableImage::new(&vulkan.interop, &ImageOptions::new(spec))).raised()?;
         Ok(Self { image, format })
@@ -86,6 +93,12 @@ impl PyImage {
         self.image.image().spec().levels
     }
 
+    /// Number of layers.
+    #[getter]
+    fn layers(&self) -> u32 {
+        self.image.image().spec().layers
+    }
+
     /// The ``VkImage`` as an integer.
     #[getter]
     fn handle(&self) -> u64 {
@@ -96,6 +109,23 @@ impl PyImage {
     /// :meth:`row_pitch`.
     fn export(&self, py: Python<'_>) -> PyResult<PyExport> {
         py.detach(|| self.image.import_request()).map(PyExport::new).raised()
+    }
+
+    /// Imports the image into ``device`` and maps it as an :class:`gpu_interop.Array`, the way to texels of optimal tiling.
+    /// Release the image before the device uses the array. ``surface=True`` lets kernels access it as a surface, too. The
+    /// array may outlive the image.
+    #[pyo3(signature = (device, *, surface=false))]
+    fn array(&self, py: Python<'_>, device: &Bound<'_, PyDevice>, surface: bool) -> PyResult<PyArray> {
+        let shared = device.get().shared("Image.array")?;
+        py.detach(|| {
+            // Its own message, before an import.
+            self.image.array_desc()?;
+            let request = self.image.import_request()?;
+            // A failed import drops the request, and so closes the new handle.
+            let memory = shared.device.import_memory(request).map_err(|failure| failure.into_parts().0)?;
+            PyArray::map(shared, &memory, surface)
+        })
+        .raised()
     }
 
     /// Offset of the first texel and bytes from row to row, of an image of linear tiling.

@@ -4,14 +4,17 @@ pub(crate) mod buffer;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod image;
+pub(crate) mod picture;
 pub(crate) mod recording;
 
 use std::sync::Arc;
 
-use gpu_interop::vulkan::{ExportableSemaphore, OwnedSemaphore, VulkanInterop, shared_timeline};
+use gpu_interop::vulkan::{ExportableSemaphore, OwnedImage, OwnedSemaphore, VulkanInterop, shared_timeline};
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline};
 use pyo3::prelude::*;
 
+use self::image::PyImage;
+use self::picture::PyPicture;
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::timeline::PyTimeline;
@@ -65,6 +68,14 @@ impl Vulkan {
         let (semaphore, timeline) = made.raised()?;
         Ok(PyTimeline::vulkan(shared, timeline, semaphore, self.watcher.clone()))
     }
+}
+
+/// The image of an `Image` or a `Picture`; `None` for another object.
+pub(crate) fn image_of(object: &Bound<'_, PyAny>) -> Option<OwnedImage> {
+    if let Ok(image) = object.cast::<PyImage>() {
+        return Some(image.get().image.image().clone());
+    }
+    object.cast::<PyPicture>().ok().map(|picture| picture.get().image.clone())
 }
 
 /// The semaphore of a timeline of Vulkan.

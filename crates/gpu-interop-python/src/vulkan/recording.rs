@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::buffer::PyBuffer;
 use super::image::PyImage;
-use super::semaphore_of;
+use super::{image_of, semaphore_of};
 use crate::convert::{items, natural, natural_or_none};
 use crate::error::{Raise, exception};
 use crate::timeline;
@@ -27,8 +27,8 @@ pub(crate) enum Command {
     InitializeImage(OwnedImage),
     AcquireImage(OwnedImage),
     ReleaseImage(OwnedImage),
-    CopyToImage { source: OwnedBuffer, offset: u64, image: OwnedImage, level: u32 },
-    CopyFromImage { image: OwnedImage, level: u32, target: OwnedBuffer, offset: u64 },
+    CopyToImage { source: OwnedBuffer, offset: u64, image: OwnedImage, level: u32, layer: u32 },
+    CopyFromImage { image: OwnedImage, level: u32, layer: u32, target: OwnedBuffer, offset: u64 },
 }
 
 impl Command {
@@ -43,11 +43,11 @@ impl Command {
             Self::InitializeImage(image) => recording.initialize_image(image),
             Self::AcquireImage(image) => recording.acquire_image(image),
             Self::ReleaseImage(image) => recording.release_image(image),
-            Self::CopyToImage { source, offset, image, level } => {
-                recording.copy_to_image(source, *offset, image, *level, 0)
+            Self::CopyToImage { source, offset, image, level, layer } => {
+                recording.copy_to_image(source, *offset, image, *level, *layer)
             }
-            Self::CopyFromImage { image, level, target, offset } => {
-                recording.copy_from_image(image, *level, 0, target, *offset)
+            Self::CopyFromImage { image, level, layer, target, offset } => {
+                recording.copy_from_image(image, *level, *layer, target, *offset)
             }
         }
     }
@@ -63,12 +63,21 @@ pub(crate) fn owner_command(
     if let Ok(buffer) = object.cast::<PyBuffer>() {
         return Ok(of_buffer(buffer.get().buffer.clone()));
     }
-    if let Ok(image) = object.cast::<PyImage>() {
-        return Ok(of_image(image.get().image.image().clone()));
+    if let Some(image) = image_of(object) {
+        return Ok(of_image(image));
     }
     let given = object.get_type().name()?.to_string();
-    let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Buffer or Image").with_context("given", given);
-    Err(exception(&error))
+    let message = "pass a gpu_interop.vulkan.Buffer, Image or Picture";
+    Err(exception(&Error::invalid(operation, message).with_context("given", given)))
+}
+
+/// The image of a copy.
+fn copied(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<OwnedImage> {
+    image_of(object).ok_or_else(|| {
+        let given = object.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+        let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Image or Picture");
+        exception(&error.with_context("given", given))
+    })
 }
 
 /// Pairs of a timeline and a value.
@@ -175,30 +184,32 @@ impl PyRecording {
         Self::push(this, Command::InitializeImage(image))
     }
 
-    /// Copies packed texels from a buffer to a level of an image.
-    #[pyo3(signature = (source, image, *, offset=0, level=0))]
+    /// Copies packed texels from a buffer to a layer of a level of an image.
+    #[pyo3(signature = (source, image, *, offset=0, level=0, layer=0))]
     fn copy_to_image<'py>(
         this: PyRef<'py, Self>,
         source: &Bound<'py, PyBuffer>,
-        image: &Bound<'py, PyImage>,
+        image: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         #[pyo3(from_py_with = natural::<u32>)] level: u32,
-    ) -> PyRef<'py, Self> {
-        let (source, image) = (source.get().buffer.clone(), image.get().image.image().clone());
-        Self::push(this, Command::CopyToImage { source, offset, image, level })
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
+    ) -> PyResult<PyRef<'py, Self>> {
+        let (source, image) = (source.get().buffer.clone(), copied("Recording.copy_to_image", image)?);
+        Ok(Self::push(this, Command::CopyToImage { source, offset, image, level, layer }))
     }
 
-    /// Copies a level of an image to a buffer, as packed texels.
-    #[pyo3(signature = (image, target, *, offset=0, level=0))]
+    /// Copies a layer of a level of an image to a buffer, as packed texels.
+    #[pyo3(signature = (image, target, *, offset=0, level=0, layer=0))]
     fn copy_from_image<'py>(
         this: PyRef<'py, Self>,
-        image: &Bound<'py, PyImage>,
+        image: &Bound<'py, PyAny>,
         target: &Bound<'py, PyBuffer>,
         #[pyo3(from_py_with = natural::<u64>)] offset: u64,
         #[pyo3(from_py_with = natural::<u32>)] level: u32,
-    ) -> PyRef<'py, Self> {
-        let (target, image) = (target.get().buffer.clone(), image.get().image.image().clone());
-        Self::push(this, Command::CopyFromImage { image, level, target, offset })
+        #[pyo3(from_py_with = natural::<u32>)] layer: u32,
+    ) -> PyResult<PyRef<'py, Self>> {
+        let (target, image) = (target.get().buffer.clone(), copied("Recording.copy_from_image", image)?);
+        Ok(Self::push(this, Command::CopyFromImage { image, level, layer, target, offset }))
     }
 
     /// Submits the commands after all earlier submissions: they run once each timeline of ``wait`` has reached its value,

@@ -13,6 +13,7 @@ import gpu_interop
 import numpy
 import pytest
 from conftest import capsule_name, capsule_struct, take
+from exchange import Api, delete, prototype
 from gpu_interop import vulkan
 from test_import import TYPED, is_open, opened, wrong_descriptions
 
@@ -331,3 +332,26 @@ def test_wrong_descriptions(device: gpu_interop.Device, request_: dict[str, Any]
     for fd, was_open in zip(files, were_open):
         if was_open:
             os.close(fd)
+
+
+@pytest.mark.parametrize("function", ["managed", "plain"])
+def test_the_c_exchange_api_orders_the_default_stream(
+    device: gpu_interop.Device, memory: gpu_interop.Memory, function: str
+) -> None:
+    driver = ctypes.CDLL(os.environ.get("GPU_INTEROP_CUDA_LIBRARY", "libcuda.so.1"))
+    assert driver.cuCtxSetCurrent(ctypes.c_void_p(device.context)) == 0
+    api, stream, timeline = Api(gpu_interop.Tensor), device.stream(), device.timeline()
+    tensor = memory.tensor(16, "uint8", stream=stream)
+    timeline.wait(stream, 1)
+    stream.fill(memory, 7)
+    assert driver.cuStreamQuery(None) == 0 and api.stream(*tensor.__dlpack_device__()) is None
+    made = getattr(api, function)(tensor)
+    # The host did not wait, and the default stream does.
+    assert driver.cuStreamQuery(None) == 600
+    timeline.host_signal(1)
+    assert driver.cuStreamSynchronize(None) == 0 and words(device, memory) == {0x07070707}
+    if function == "managed":
+        assert made.tensor.device_type == 2
+        delete(made)
+    assert api.object(api.allocate(prototype([8], 2, 32, (2, device.ordinal or 0)))).device.backend == "cuda"
+    assert driver.cuCtxSetCurrent(None) == 0

@@ -1,6 +1,8 @@
 """Checks of the module on a GPU with torch, CuPy and JAX. Prints a table and writes python.json.
 
-    pip install --no-deps gpu_interop-*.whl && GPU_INTEROP_REPORT_FOLDER=folder python check.py [part ...]
+    pip install --no-deps gpu_interop-*.whl && GPU_INTEROP_REPORT_FOLDER=folder python check.py [--release] [part ...]
+
+With ``--release``, a wheel without optimisation is refused: its times are no measurements.
 
 Each part runs in a process of its own: one that fails, crashes or hangs is reported, and the others go on. A library
 that is not installed fails its parts. The exit status is the number of failed parts.
@@ -24,10 +26,16 @@ from typing import Any
 # JAX would take most of the GPU's memory.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
+# The consumer of DLPack's C exchange API.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import arrays  # noqa: E402
 import gpu_interop  # noqa: E402
 import hand_overs  # noqa: E402
 import numpy  # noqa: E402
 from common import Failed, Machine, Result, require  # noqa: E402
+from gpu_interop._native import _optimised  # noqa: E402
+from page import UNOPTIMISED  # noqa: E402
 
 #: Longest time of a part, seconds.
 TIMEOUT = 120
@@ -239,6 +247,7 @@ PARTS: dict[str, Callable[[Machine], Result]] = {
     "cupy": share_cupy,
     "jax": share_jax,
     "export to Vulkan": export_to_vulkan,
+    **arrays.PARTS,
     "hand-overs": hand_overs.hand_overs,
     "captures": lambda machine: hand_overs.hand_overs_beside_captures(machine, "global"),
     "captures, thread": lambda machine: hand_overs.hand_overs_beside_captures(machine, "thread_local"),
@@ -253,7 +262,7 @@ PARTS: dict[str, Callable[[Machine], Result]] = {
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "gpu_interop": gpu_interop.__version__}
-    for name in ("numpy", "torch", "cupy", "jax"):
+    for name in ("numpy", "torch", "cupy", "jax", "warp"):
         try:
             found[name] = __import__(name).__version__
         except Exception as error:
@@ -292,11 +301,22 @@ def main() -> int:
         print(MARK + json.dumps(result), flush=True)
         # Libraries that hang at exit do not matter here.
         os._exit(0)
+    arguments = sys.argv[1:]
+    if "--release" in arguments:
+        arguments.remove("--release")
+        if not _optimised:
+            print(UNOPTIMISED, file=sys.stderr)
+            return 2
     machine = Machine()
-    report: dict[str, Any] = {"versions": versions(), "device": str(machine.device), "vulkan": machine.context.driver}
+    report: dict[str, Any] = {
+        "optimised": _optimised,
+        "versions": versions(),
+        "device": str(machine.device),
+        "vulkan": machine.context.driver,
+    }
     report["parts"] = {}
     print(report["device"], report["vulkan"], report["versions"], sep="\n", flush=True)
-    chosen = sys.argv[1:] or list(PARTS)
+    chosen = arguments or list(PARTS)
     for name in chosen:
         start = time.perf_counter()
         part = part_in_a_process(name)

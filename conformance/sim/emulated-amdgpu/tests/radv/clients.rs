@@ -112,6 +112,14 @@ pub(crate) const CLIENTS: &[Client] = &[
         hip: true,
         output: &["20 rounds over 4,096 words of hip"],
     },
+    Client {
+        name: "picture_python",
+        program: Program::Python { script: "crates/gpu-interop-python/examples/picture.py" },
+        arguments: &[],
+        gpus: "gfx906",
+        hip: false,
+        output: &["20 rounds over 2 planes of 64 x 32"],
+    },
 ];
 
 /// The variable that names an interpreter with the module for Python. `cargo xtask ci --only python` sets it.
