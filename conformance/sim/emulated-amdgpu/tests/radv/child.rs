@@ -14,12 +14,13 @@ use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::shared::{COLOR, to_general};
 use crate::sync_files;
+use crate::syncobjs;
 use crate::vulkan::{Gpu, Result, barrier};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 21] = [
+pub(crate) const TESTS: [(&str, Test); 27] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -32,6 +33,12 @@ pub(crate) const TESTS: [(&str, Test); 21] = [
     ("pictures_second_process", pictures::second_process),
     ("pictures_without_gpu", pictures::without_gpu),
     ("sync_files", sync_files::sync_files),
+    ("syncobjs", syncobjs::points),
+    (crate::OLD_KERNEL, syncobjs::old_kernel),
+    ("syncobjs_semaphores", syncobjs::semaphores),
+    ("syncobjs_timelines", syncobjs::timelines),
+    ("syncobjs_bridge", syncobjs::bridge),
+    ("syncobjs_second_process", syncobjs::second_process),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
@@ -52,6 +59,7 @@ pub(crate) fn run(arguments: &[String]) {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
         [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
         [peer, numbers @ ..] if peer == pictures::PEER => pictures::peer(numbers),
+        [peer, numbers @ ..] if peer == syncobjs::PEER => syncobjs::peer(numbers),
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }

@@ -31,6 +31,8 @@ mod shared;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sync_files;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod syncobjs;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vulkan;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -88,6 +90,10 @@ fn main() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const TRAP_HANDLER: &str = "trap_handler_";
 
+/// The test with answers of a kernel that lacks calls of syncobjs.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const OLD_KERNEL: &str = "syncobjs_old_kernel";
+
 /// RADV's manifest: that of the runtime's folder, or the system's.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn manifest() -> Option<std::path::PathBuf> {
@@ -108,11 +114,16 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     if test.starts_with(TRAP_HANDLER) {
         command.env("GPU_INTEROP_SIM_AMDGPU_TRAP_HANDLER", "high");
     }
+    if test == OLD_KERNEL {
+        let faults = "ioctl-drm-syncobj-eventfd,ioctl-drm-syncobj-query,ioctl-drm-syncobj-timeline-wait:1:ENODEV";
+        command.env("GPU_INTEROP_SIM_AMDGPU_FAULTS", faults);
+    }
     let (status, text) = emulated(command, gpus, manifest)?;
     let draws = text.contains("draws are not emulated");
     let quiet = !text.contains("[emulated-amdgpu");
     let good = match test {
         "draw" => status.success() && draws,
+        OLD_KERNEL => status.success() && text.matches("fault on demand").count() == 3,
         // RADV 25.0 crashes when it cannot map its first object.
         "trap_handler_hip_first" if child::runtime_folder().is_some() => status.signal() == Some(libc::SIGSEGV),
         _ => status.success() && quiet,
