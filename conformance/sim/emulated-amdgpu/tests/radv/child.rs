@@ -10,6 +10,7 @@ use ash::vk;
 use crate::CHILD;
 use crate::modifiers;
 use crate::pictures;
+use crate::producer;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::shared::{COLOR, to_general};
@@ -20,7 +21,7 @@ use crate::vulkan::{Gpu, Result, barrier};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 27] = [
+pub(crate) const TESTS: [(&str, Test); 30] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -31,6 +32,9 @@ pub(crate) const TESTS: [(&str, Test); 27] = [
     ("modifiers", modifiers::modifiers),
     ("pictures", pictures::pictures),
     ("pictures_second_process", pictures::second_process),
+    ("pictures_sizes", || pictures::sizes(4)),
+    (crate::SLOW, || pictures::sizes(500)),
+    ("pictures_killed_producer", producer::killed),
     ("pictures_without_gpu", pictures::without_gpu),
     ("sync_files", sync_files::sync_files),
     ("syncobjs", syncobjs::points),
@@ -59,7 +63,11 @@ pub(crate) fn run(arguments: &[String]) {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
         [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
         [peer, numbers @ ..] if peer == pictures::PEER => pictures::peer(numbers),
+        [peer, numbers @ ..] if peer == producer::PEER => producer::peer(numbers),
         [peer, numbers @ ..] if peer == syncobjs::PEER => syncobjs::peer(numbers),
+        [test, count] if test == "pictures_sizes" => {
+            count.parse().map_err(|_| format!("no number of sizes: {count}")).and_then(pictures::sizes)
+        }
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }

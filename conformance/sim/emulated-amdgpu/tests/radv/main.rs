@@ -10,6 +10,8 @@
 
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
+use std::time::Duration;
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -18,6 +20,8 @@ mod clients;
 mod modifiers;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod pictures;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod producer;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 // AMD's HIP runtime in the same process.
@@ -70,7 +74,7 @@ fn main() {
     let trials = child::TESTS.iter().map(|(name, _)| {
         let manifest = manifest.clone();
         let trial = Trial::test(*name, move || Ok(run(name, &manifest)?));
-        trial.with_ignored_flag(name.contains("hip_") && !hip)
+        trial.with_ignored_flag(*name == SLOW || name.contains("hip_") && !hip)
     });
     // Other programs are those of this system, with its own libraries.
     let clients = clients::CLIENTS.iter().filter(|_| child::runtime_folder().is_none()).map(|client| {
@@ -90,6 +94,10 @@ fn main() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const TRAP_HANDLER: &str = "trap_handler_";
 
+/// The test that takes long.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const SLOW: &str = "pictures_500_sizes";
+
 /// The test with answers of a kernel that lacks calls of syncobjs.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const OLD_KERNEL: &str = "syncobjs_old_kernel";
@@ -102,6 +110,10 @@ fn manifest() -> Option<std::path::PathBuf> {
         None => shared::radv(),
     }
 }
+
+/// The longest time of a test.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test's process, which must succeed and leave no message of the emulation but the expected ones.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -118,7 +130,8 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
         let faults = "ioctl-drm-syncobj-eventfd,ioctl-drm-syncobj-query,ioctl-drm-syncobj-timeline-wait:1:ENODEV";
         command.env("GPU_INTEROP_SIM_AMDGPU_FAULTS", faults);
     }
-    let (status, text) = emulated(command, gpus, manifest)?;
+    let limit = if test == SLOW { Duration::from_secs(3600) } else { LIMIT };
+    let (status, text) = emulated(command, gpus, manifest, limit)?;
     let draws = text.contains("draws are not emulated");
     let quiet = !text.contains("[emulated-amdgpu");
     let good = match test {
@@ -139,7 +152,7 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
 fn run_client(client: &clients::Client, manifest: &std::path::Path) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     client.run(folder.path(), |command| {
-        let (status, text) = emulated(command, client.gpus, manifest)?;
+        let (status, text) = emulated(command, client.gpus, manifest, LIMIT)?;
         match status.success() && !text.contains("[emulated-amdgpu") {
             true => Ok(text),
             false => Err(format!("{status}: {text}")),
@@ -153,9 +166,10 @@ fn emulated(
     mut command: std::process::Command,
     gpus: &str,
     manifest: &std::path::Path,
+    limit: Duration,
 ) -> Result<(std::process::ExitStatus, String), String> {
     shared::use_driver(&mut command, manifest);
     shared::emulate(&mut command, gpus)?;
-    let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
+    let ended = shared::output(command, limit).map_err(|error| error.to_string())?;
     Ok((ended.status, String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned()))
 }

@@ -37,7 +37,7 @@ fn expect<T>(what: &str, outcome: std::result::Result<T, impl Into<Error>>, kind
 }
 
 /// `true` if a descriptor is readable in time.
-fn readable(file: &OwnedFd, limit: Duration) -> bool {
+pub(crate) fn readable(file: &OwnedFd, limit: Duration) -> bool {
     let limit = Timespec { tv_sec: i64::try_from(limit.as_secs()).unwrap_or(0), tv_nsec: limit.subsec_nanos().into() };
     poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&limit)) == Ok(1)
 }
