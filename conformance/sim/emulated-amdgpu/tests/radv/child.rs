@@ -21,7 +21,7 @@ use crate::vulkan::{Gpu, Result, barrier};
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 30] = [
+pub(crate) const TESTS: [(&str, Test); 31] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -42,6 +42,7 @@ pub(crate) const TESTS: [(&str, Test); 30] = [
     ("syncobjs_semaphores", syncobjs::semaphores),
     ("syncobjs_timelines", syncobjs::timelines),
     ("syncobjs_bridge", syncobjs::bridge),
+    ("syncobjs_hip_bridge", syncobjs::hip_bridge),
     ("syncobjs_second_process", syncobjs::second_process),
     ("draw", draw),
     ("hip_first", hip_first),

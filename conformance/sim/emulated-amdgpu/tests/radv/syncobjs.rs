@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{
-    Device, Error, ErrorKind, ExporterTimeline as _, MemoryHandleKind, SemaphoreHandle, Timeline, TimelineStrategy,
+    Device, Error, ErrorKind, ExporterTimeline as _, MappedBuffer, MemoryHandleKind, SemaphoreHandle, Timeline,
+    TimelineStrategy,
 };
+use gpu_interop_hip::HipBackend;
 use gpu_interop_host::HostBackend;
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, DrmDevice, DrmSyncobj, DrmSyncobjState, ExportableBuffer, ExportableSemaphore,
-    ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, SyncFileSemaphore,
+    ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, SyncFileSemaphore, VulkanInterop,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
@@ -144,10 +146,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(
-        ours: &gpu_interop_vulkan::VulkanInterop,
-        theirs: &gpu_interop_vulkan::VulkanInterop,
-    ) -> gpu_interop_core::Result<Self> {
+    fn new(ours: &VulkanInterop, theirs: &VulkanInterop) -> gpu_interop_core::Result<Self> {
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
         let options = BufferOptions::new(WORDS * 4, usage).handle(MemoryHandleKind::OpaqueFd);
         let opaque = ExportableBuffer::new(ours, &options)?;
@@ -281,12 +280,38 @@ fn run_timelines() -> Outcome {
 }
 
 pub(crate) fn bridge() -> Result<()> {
-    run_bridge(&Device::open(&HostBackend::new(), 0).map_err(|error| error.to_string())?)
-        .map_err(|error| error.to_string())
+    let memory = |device: &Device, _: &VulkanInterop| {
+        let own = device.allocate_exportable(WORDS * 4)?;
+        device.import_memory(own.import_request()?)?.map_buffer(..)
+    };
+    let device = Device::open(&HostBackend::new(), 0).map_err(|error| error.to_string())?;
+    run_bridge(&device, memory).map_err(|error| error.to_string())
+}
+
+/// As [`bridge`], with streams of AMD's runtime on memory of RADV.
+pub(crate) fn hip_bridge() -> Result<()> {
+    let memory = |device: &Device, interop: &VulkanInterop| {
+        let options =
+            BufferOptions::new(WORDS * 4, vk::BufferUsageFlags::TRANSFER_DST).handle(MemoryHandleKind::OpaqueFd);
+        let exported = ExportableBuffer::new(interop, &options)?;
+        device.import_memory(exported.import_request()?)?.map_buffer(..)
+    };
+    let backend = HipBackend::load().map_err(|error| error.to_string())?;
+    let device = Device::open(&backend, 0).map_err(|error| error.to_string())?;
+    match run_bridge(&device, memory) {
+        // HIP 5.2 has no timelines.
+        Err(error) if error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::DriverTooOld) => {
+            Ok(())
+        }
+        outcome => outcome.map_err(|error| error.to_string()),
+    }
 }
 
 /// Streams and RADV's queue wait for each other over the bridge of a syncobj.
-fn run_bridge(device: &Device) -> Outcome {
+fn run_bridge(
+    device: &Device,
+    memory: impl FnOnce(&Device, &VulkanInterop) -> gpu_interop_core::Result<MappedBuffer>,
+) -> Outcome {
     let gpu = Gpu::new(false)?;
     let interop = interop(&gpu)?;
     let context = context(&gpu, &interop);
@@ -295,7 +320,7 @@ fn run_bridge(device: &Device) -> Outcome {
     let [to, from] = [there.clone(), back.clone()].map(|timeline| Timeline::new(device, Arc::new(timeline)));
     let (to, from) = (to?, from?);
     assert_eq!(to.strategy(), TimelineStrategy::HostBridge);
-    let memory = device.allocate_exportable(4096)?;
+    let memory = memory(device, &interop)?;
     let stream = device.create_stream()?;
     let done = SyncFileSemaphore::new(&interop)?;
     for value in 1..=ROUNDS {
@@ -313,7 +338,7 @@ fn run_bridge(device: &Device) -> Outcome {
         let wait = SemaphoreOp { semaphore: before.semaphore(), value: 0 };
         context.submit(&[wait], &[], |_| Ok(()))?.wait(LONG)?;
         submitted.wait(LONG)?;
-        let mut bytes = [0; 4096];
+        let mut bytes = vec![0; usize::try_from(memory.size())?];
         stream.read(&memory, &mut bytes)?;
         let words: Vec<_> =
             bytes.chunks_exact(4).filter_map(|word| Some(u32::from_ne_bytes(*word.first_chunk()?))).collect();
