@@ -113,7 +113,8 @@ pub(super) const WAIT_AVAILABLE: u32 = 1 << 2;
 const MAJOR: u32 = 226;
 
 /// An open DRM device whose driver has timeline syncobjs, such as the render node `/dev/dri/renderD128`. Any such device takes
-/// the syncobjs of all others. Cheap to clone; closed with the last clone and everything made from one.
+/// the syncobjs of all others. Cheap to clone; closed with the last clone and everything made from one. Open one for a process: a
+/// bridge waits for all syncobjs of an open device at once.
 #[derive(Debug, Clone)]
 pub struct DrmDevice {
     file: Arc<File>,

@@ -149,15 +149,14 @@ impl DrmSyncobj {
     /// `DRM_SYNCOBJ_QUERY_FLAGS_LAST_SUBMITTED`.
     ///
     /// # Errors
-    /// As [`value`](Self::value); [`ErrorKind::Unsupported`] before Linux 5.5.
+    /// As [`value`](Self::value); [`ErrorKind::Unsupported`] on the oldest kernels with timelines.
     #[doc(alias = "DRM_SYNCOBJ_QUERY_FLAGS_LAST_SUBMITTED")]
     pub fn last_submitted(&self) -> Result<u64> {
         const OPERATION: &str = "DRM_IOCTL_SYNCOBJ_QUERY";
         self.handle().query(true).map_err(|errno| match errno {
-            Errno::INVAL => Error::unsupported(
-                OPERATION,
-                "the kernel has no query of submitted points, which Linux 5.5 and later have",
-            ),
+            Errno::INVAL => {
+                Error::unsupported(OPERATION, "the kernel cannot query submitted points; install a newer one")
+            }
             errno => failed(OPERATION, errno),
         })
     }
@@ -214,7 +213,8 @@ impl DrmSyncobj {
             return Ok(());
         }
         let flags = match state {
-            DrmSyncobjState::Submitted => WAIT_AVAILABLE,
+            // Some kernels reject a point that is not submitted, without both.
+            DrmSyncobjState::Submitted => WAIT_FOR_SUBMIT | WAIT_AVAILABLE,
             DrmSyncobjState::Signalled => WAIT_FOR_SUBMIT,
         };
         let waited = self.handle().device().wait_any(&[self.handle().number()], &[point], timeout, flags);
