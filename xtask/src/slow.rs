@@ -24,6 +24,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "disassembler", "more than a million instructions of AMD's GPUs, decoded as LLVM's disassembler does", disassembler;
     "interpreter", "random kernels and millions of divisions, executed as AMD's GPUs and on this machine", interpreter;
     "shaders", "generated shaders on RADV with an emulated GPU, and on lavapipe", shaders;
+    "pictures", "dma-bufs of 500 random sizes of each format, between two devices and two processes on RADV", pictures;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
@@ -121,10 +122,19 @@ fn interpreter(session: &Session) -> Outcome {
 }
 
 fn shaders(session: &Session) -> Outcome {
+    on_radv(session, "generated shaders on RADV", "--test shaders -- --include-ignored")
+}
+
+fn pictures(session: &Session) -> Outcome {
+    on_radv(session, "pictures of many sizes on RADV", "--test radv -- --ignored pictures_500_sizes")
+}
+
+/// Tests on the system's RADV with an emulated GPU.
+fn on_radv(session: &Session, what: &str, tests: &str) -> Outcome {
     if !Path::new("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json").is_file() {
-        return session.leave_out("generated shaders on RADV", "the package mesa-vulkan-drivers");
+        return session.leave_out(what, "the package mesa-vulkan-drivers");
     }
-    cargo("test --release --package gpu-interop-emulated-amdgpu --test shaders -- --include-ignored").check()
+    cargo(&format!("test --release --package gpu-interop-emulated-amdgpu {tests}")).check()
 }
 
 fn aarch64(session: &Session) -> Outcome {

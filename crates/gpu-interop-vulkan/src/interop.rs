@@ -299,6 +299,12 @@ impl VulkanInterop {
         self.driver_and_vendor().1
     }
 
+    /// `true` for RADV, Mesa's driver for AMD GPUs.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_radv(&self) -> bool {
+        self.driver_and_vendor().0 == Some(vk::DriverId::MESA_RADV)
+    }
+
     fn driver_and_vendor(&self) -> (Option<vk::DriverId>, u32) {
         // SAFETY: as in `driver`.
         unsafe { driver_and_vendor(&self.shared.instance, self.shared.physical_device) }

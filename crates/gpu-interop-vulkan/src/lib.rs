@@ -26,7 +26,8 @@
 //! # Pictures of other producers
 //! A compositor, a camera, a decoder or another Vulkan device passes a picture as dma-bufs with a DRM modifier. An
 //! `ImportedPicture` (Unix) is an image on them, with the producer's offsets and pitches. Its fences pass as sync files
-//! (`SyncFileSemaphore`).
+//! (`SyncFileSemaphore`), or as points of a DRM syncobj (`DrmSyncobj`, Linux), the timelines of Wayland's explicit
+//! synchronisation. A `DrmSyncobj` is also the exporter of a [`Timeline`](gpu_interop_core::Timeline).
 //!
 //! A [`PictureFeed`] passes pictures on to a compute device: shared where that imports them, otherwise copied by a queue.
 //!
@@ -127,6 +128,7 @@ mod timeline;
 mod tracking;
 mod usage;
 mod video;
+mod wake;
 
 pub use ash;
 pub use buffer::OwnedBuffer;
@@ -159,5 +161,7 @@ pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};
 #[cfg(unix)]
 pub use sync_file::{DmaBufAccess, SyncFileSemaphore, dma_buf_fence, set_dma_buf_fence};
+#[cfg(target_os = "linux")]
+pub use sync_file::{DrmDevice, DrmSyncobj, DrmSyncobjState};
 pub use timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

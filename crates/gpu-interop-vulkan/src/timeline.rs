@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     Device, Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload,
     Timeline, TimelineWaiter,
@@ -16,6 +15,7 @@ use crate::export::ExportableSemaphore;
 use crate::import::ImportedSemaphore;
 use crate::interop::VulkanInterop;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
+use crate::wake::Wake;
 use crate::{error, loader};
 
 /// A timeline semaphore that need not be exportable; a bridge carries its values.
@@ -108,14 +108,10 @@ fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
     timeline.downcast_ref().or_else(exported).or_else(imported)
 }
 
-/// Waits for timeline semaphores of one `VkDevice`. Every wait includes `wake`, which
-/// interrupts it.
+/// Waits for timeline semaphores of one `VkDevice`.
 #[derive(Debug)]
 struct Waiter {
-    wake: OwnedSemaphore,
-    interruptions: Mutex<Interruptions>,
-    /// Ends a nap.
-    interrupted: Condvar,
+    wake: Wake<OwnedSemaphore>,
     /// The longest wait of the driver; then the thread sleeps for a while.
     longest: Duration,
 }
@@ -125,14 +121,6 @@ const POLLING: Duration = Duration::from_micros(100);
 /// The first nap between such waits, and the longest one.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
-#[derive(Debug, Default)]
-struct Interruptions {
-    /// The value of `wake`.
-    sent: u64,
-    /// The value of `wake` at the end of the last wait.
-    seen: u64,
-}
-
 impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
         // A layer is loaded before the device.
@@ -140,32 +128,24 @@ impl Waiter {
             loader::warn_beside_bridge();
         }
         let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
-        let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
-        Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions, interrupted, longest })
+        Ok(Self { wake: Wake::new(OwnedSemaphore::timeline(interop, 0)?), longest })
     }
 
-    /// Sleeps for `duration`, or until an interruption.
-    fn nap(&self, duration: Duration) {
-        let pending = |interruptions: &mut Interruptions| interruptions.sent == interruptions.seen;
-        // The guard is dropped: the next wait sees the interruption.
-        drop(self.interrupted.wait_timeout_while(self.interruptions(), duration, pending));
-    }
-
-    fn interruptions(&self) -> std::sync::MutexGuard<'_, Interruptions> {
-        lock(&self.interruptions)
+    fn interop(&self) -> &VulkanInterop {
+        self.wake.timeline().interop()
     }
 }
 
 impl TimelineWaiter for Waiter {
     fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
-        semaphore(timeline).is_some_and(|semaphore| semaphore.interop().is_same_device(self.wake.interop()))
+        semaphore(timeline).is_some_and(|semaphore| semaphore.interop().is_same_device(self.interop()))
     }
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         const OPERATION: &str = "TimelineWaiter::wait_any";
-        let interop = self.wake.interop();
-        let mut semaphores = vec![self.wake.raw()];
-        let mut values = vec![self.interruptions().seen + 1];
+        let interop = self.interop();
+        let mut semaphores = vec![self.wake.timeline().raw()];
+        let mut values = vec![self.wake.next()];
         for (timeline, value) in waits {
             let own = semaphore(*timeline).filter(|semaphore| semaphore.payload() == SemaphorePayload::Timeline);
             let own = own.filter(|semaphore| semaphore.interop().is_same_device(interop));
@@ -185,12 +165,11 @@ impl TimelineWaiter for Waiter {
             if waited != vk::Result::TIMEOUT || left <= self.longest {
                 break waited;
             }
-            self.nap(nap.min(left));
+            self.wake.nap(nap.min(left));
             nap = longest_nap.min(2 * nap);
             left = timeout.saturating_sub(start.elapsed());
         };
-        let mut interruptions = self.interruptions();
-        interruptions.seen = interruptions.sent;
+        self.wake.ended();
         match waited {
             vk::Result::SUCCESS | vk::Result::TIMEOUT => Ok(()),
             code => Err(error::driver("vkWaitSemaphores", code)),
@@ -198,17 +177,7 @@ impl TimelineWaiter for Waiter {
     }
 
     fn interrupt(&self) {
-        let mut interruptions = self.interruptions();
-        // An interruption that no wait has seen yet is enough.
-        if interruptions.sent > interruptions.seen {
-            return;
-        }
-        interruptions.sent += 1;
-        if let Err(error) = self.wake.signal(interruptions.sent) {
-            // The device is lost, so the wait has already ended.
-            tracing::debug!(%error, "cannot interrupt a wait for timelines");
-        }
-        self.interrupted.notify_one();
+        self.wake.interrupt();
     }
 }
 

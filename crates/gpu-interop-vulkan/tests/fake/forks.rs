@@ -12,10 +12,10 @@ use gpu_interop_core::{
 };
 use gpu_interop_test_support::request::{memory_request, semaphore_request};
 use gpu_interop_vulkan::{
-    BufferImportOptions, BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ExportableVideo,
-    HeadlessContext, HeadlessOptions, ImageImportOptions, ImageOptions, ImageSpec, ImportedBuffer, ImportedImage,
-    ImportedPicture, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, PictureOptions, PlaneStorage,
-    RawMemory, SyncFileSemaphore, VideoOptions, VideoSpec, VulkanInterop,
+    BufferImportOptions, BufferOptions, DrmDevice, ExportableBuffer, ExportableImage, ExportableSemaphore,
+    ExportableVideo, HeadlessContext, HeadlessOptions, ImageImportOptions, ImageOptions, ImageSpec, ImportedBuffer,
+    ImportedImage, ImportedPicture, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, PictureOptions,
+    PlaneStorage, RawMemory, SyncFileSemaphore, VideoOptions, VideoSpec, VulkanInterop,
 };
 
 use crate::driver::{Settings, calls, context, file, start, try_start};
@@ -65,6 +65,7 @@ fn calls_in_a_forked_process_call_no_driver() {
         ),
         ("ImportedPicture", Box::new(|| import_picture(&interop, usage_of_picture))),
         ("sync_file_features", Box::new(|| interop.sync_file_features().map(drop))),
+        ("DrmDevice::of", Box::new(|| DrmDevice::of(&interop).map(drop))),
         ("SyncFileSemaphore", Box::new(|| SyncFileSemaphore::new(&interop).map(drop))),
         (
             "from_sync_file",

@@ -100,3 +100,13 @@ fn devices_without_sync_files_are_unsupported() {
     assert!(error.message().contains("a regular file, not a sync file") && file.is_some(), "{error}");
     assert_calls(&[]);
 }
+
+/// The fake driver lists no extension for the numbers of DRM devices.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_without_a_render_node_are_unsupported() {
+    let interop = start(Settings::default());
+    let error = gpu_interop_vulkan::DrmDevice::of(&interop).expect_err("no render node");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("by its path"), "{error}");
+}

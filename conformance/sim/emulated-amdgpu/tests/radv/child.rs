@@ -10,16 +10,18 @@ use ash::vk;
 use crate::CHILD;
 use crate::modifiers;
 use crate::pictures;
+use crate::producer;
 use crate::program::Program;
 use crate::runtime::{Hip, held};
 use crate::shared::{COLOR, to_general};
 use crate::sync_files;
+use crate::syncobjs;
 use crate::vulkan::{Gpu, Result, barrier};
 
 type Test = fn() -> Result<()>;
 
 /// The tests by name.
-pub(crate) const TESTS: [(&str, Test); 21] = [
+pub(crate) const TESTS: [(&str, Test); 31] = [
     ("transfers", transfers),
     ("large_transfers", large_transfers),
     ("compute", compute),
@@ -30,8 +32,18 @@ pub(crate) const TESTS: [(&str, Test); 21] = [
     ("modifiers", modifiers::modifiers),
     ("pictures", pictures::pictures),
     ("pictures_second_process", pictures::second_process),
+    ("pictures_sizes", || pictures::sizes(4)),
+    (crate::SLOW, || pictures::sizes(500)),
+    ("pictures_killed_producer", producer::killed),
     ("pictures_without_gpu", pictures::without_gpu),
     ("sync_files", sync_files::sync_files),
+    ("syncobjs", syncobjs::points),
+    (crate::OLD_KERNEL, syncobjs::old_kernel),
+    ("syncobjs_semaphores", syncobjs::semaphores),
+    ("syncobjs_timelines", syncobjs::timelines),
+    ("syncobjs_bridge", syncobjs::bridge),
+    ("syncobjs_hip_bridge", syncobjs::hip_bridge),
+    ("syncobjs_second_process", syncobjs::second_process),
     ("draw", draw),
     ("hip_first", hip_first),
     ("hip_second", hip_second),
@@ -52,6 +64,11 @@ pub(crate) fn run(arguments: &[String]) {
         [peer, memory, to_peer, from_peer] if peer == PEER => peer_process([memory, to_peer, from_peer]),
         [peer, numbers @ ..] if peer == modifiers::PEER => modifiers::peer(numbers),
         [peer, numbers @ ..] if peer == pictures::PEER => pictures::peer(numbers),
+        [peer, numbers @ ..] if peer == producer::PEER => producer::peer(numbers),
+        [peer, numbers @ ..] if peer == syncobjs::PEER => syncobjs::peer(numbers),
+        [test, count] if test == "pictures_sizes" => {
+            count.parse().map_err(|_| format!("no number of sizes: {count}")).and_then(pictures::sizes)
+        }
         [test, count] if test == "hip_cycles" => {
             count.parse().map_err(|_| format!("no number of cycles: {count}")).and_then(hip_cycles)
         }

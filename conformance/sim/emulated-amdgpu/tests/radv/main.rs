@@ -10,6 +10,8 @@
 
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
+use std::time::Duration;
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -18,6 +20,8 @@ mod clients;
 mod modifiers;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod pictures;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod producer;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod program;
 // AMD's HIP runtime in the same process.
@@ -30,6 +34,8 @@ mod runtime;
 mod shared;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sync_files;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod syncobjs;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vulkan;
 
@@ -68,7 +74,7 @@ fn main() {
     let trials = child::TESTS.iter().map(|(name, _)| {
         let manifest = manifest.clone();
         let trial = Trial::test(*name, move || Ok(run(name, &manifest)?));
-        trial.with_ignored_flag(name.contains("hip_") && !hip)
+        trial.with_ignored_flag(*name == SLOW || name.contains("hip_") && !hip)
     });
     // Other programs are those of this system, with its own libraries.
     let clients = clients::CLIENTS.iter().filter(|_| child::runtime_folder().is_none()).map(|client| {
@@ -88,6 +94,14 @@ fn main() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const TRAP_HANDLER: &str = "trap_handler_";
 
+/// The test that takes long.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const SLOW: &str = "pictures_500_sizes";
+
+/// The test with answers of a kernel that lacks calls of syncobjs.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const OLD_KERNEL: &str = "syncobjs_old_kernel";
+
 /// RADV's manifest: that of the runtime's folder, or the system's.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn manifest() -> Option<std::path::PathBuf> {
@@ -96,6 +110,10 @@ fn manifest() -> Option<std::path::PathBuf> {
         None => shared::radv(),
     }
 }
+
+/// The longest time of a test.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test's process, which must succeed and leave no message of the emulation but the expected ones.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -108,11 +126,17 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
     if test.starts_with(TRAP_HANDLER) {
         command.env("GPU_INTEROP_SIM_AMDGPU_TRAP_HANDLER", "high");
     }
-    let (status, text) = emulated(command, gpus, manifest)?;
+    if test == OLD_KERNEL {
+        let faults = "ioctl-drm-syncobj-eventfd,ioctl-drm-syncobj-query,ioctl-drm-syncobj-timeline-wait:1:ENODEV";
+        command.env("GPU_INTEROP_SIM_AMDGPU_FAULTS", faults);
+    }
+    let limit = if test == SLOW { Duration::from_secs(3600) } else { LIMIT };
+    let (status, text) = emulated(command, gpus, manifest, limit)?;
     let draws = text.contains("draws are not emulated");
     let quiet = !text.contains("[emulated-amdgpu");
     let good = match test {
         "draw" => status.success() && draws,
+        OLD_KERNEL => status.success() && text.matches("fault on demand").count() == 3,
         // RADV 25.0 crashes when it cannot map its first object.
         "trap_handler_hip_first" if child::runtime_folder().is_some() => status.signal() == Some(libc::SIGSEGV),
         _ => status.success() && quiet,
@@ -128,7 +152,7 @@ fn run(test: &str, manifest: &std::path::Path) -> Result<(), String> {
 fn run_client(client: &clients::Client, manifest: &std::path::Path) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     client.run(folder.path(), |command| {
-        let (status, text) = emulated(command, client.gpus, manifest)?;
+        let (status, text) = emulated(command, client.gpus, manifest, LIMIT)?;
         match status.success() && !text.contains("[emulated-amdgpu") {
             true => Ok(text),
             false => Err(format!("{status}: {text}")),
@@ -142,9 +166,10 @@ fn emulated(
     mut command: std::process::Command,
     gpus: &str,
     manifest: &std::path::Path,
+    limit: Duration,
 ) -> Result<(std::process::ExitStatus, String), String> {
     shared::use_driver(&mut command, manifest);
     shared::emulate(&mut command, gpus)?;
-    let ended = shared::output(command, std::time::Duration::from_secs(120)).map_err(|error| error.to_string())?;
+    let ended = shared::output(command, limit).map_err(|error| error.to_string())?;
     Ok((ended.status, String::from_utf8_lossy(&[&ended.stdout[..], &ended.stderr[..]].concat()).into_owned()))
 }

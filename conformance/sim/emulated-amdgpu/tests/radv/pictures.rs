@@ -4,9 +4,8 @@
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use ash::vk;
-use gpu_interop_core::ErrorKind;
 use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier, TexelRow};
-use gpu_interop_core::{PlaneLayout, VideoFormat};
+use gpu_interop_core::{ErrorKind, ImportError, PlaneLayout, VideoFormat};
 use gpu_interop_test_support::Random;
 use gpu_interop_vulkan::{ImportedPicture, OwnershipTransfer, PictureOptions, VulkanInterop};
 
@@ -25,7 +24,7 @@ const FORMATS: [&str; 15] = [
 
 /// A plane of a format in a picture: its aspect, and its texels without padding.
 #[derive(Debug, Clone, Copy)]
-struct Plane {
+pub(crate) struct Plane {
     aspect: vk::ImageAspectFlags,
     layout: PlaneLayout,
     /// The significant bits of each byte pair.
@@ -35,6 +34,11 @@ struct Plane {
 impl Plane {
     fn size(&self) -> usize {
         self.layout.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(0)
+    }
+
+    /// The plane as the only one of an image.
+    fn alone(&self) -> Self {
+        Self { aspect: vk::ImageAspectFlags::COLOR, ..*self }
     }
 
     fn height(&self) -> usize {
@@ -147,8 +151,9 @@ fn same(what: &str, planes: &[Plane], found: &[Vec<u8>], seed: u64) -> Result<()
 }
 
 /// An image that RADV exports, with the layout of each memory plane.
-struct Produced {
+pub(crate) struct Produced {
     image: vk::Image,
+    memory: vk::DeviceMemory,
     file: OwnedFd,
     layouts: Vec<[u64; 2]>,
 }
@@ -173,6 +178,8 @@ impl Produced {
             layouts.push([offset, pitch]);
             // SAFETY: the structures of this and all calls below are valid, and the objects live until the process ends.
             end = offset + unsafe { gpu.device.get_image_memory_requirements(image) }.size;
+            // SAFETY: as above; no work uses it.
+            unsafe { gpu.device.destroy_image(image, None) };
         }
         let subresources: Vec<_> = layouts
             .iter()
@@ -209,7 +216,7 @@ impl Produced {
         let file = unsafe {
             check("vkGetMemoryFdKHR", gpu.memory_fd.get_memory_fd(&info)).map(|file| OwnedFd::from_raw_fd(file))
         }?;
-        Ok(Self { image, file, layouts })
+        Ok(Self { image, memory, file, layouts })
     }
 
     /// Exchanges texels with the image; a new one has no layout yet.
@@ -224,14 +231,77 @@ impl Produced {
         exchange(gpu, self.image, planes, [&acquire, &release], write)
     }
 
-    /// The picture as a producer passes it.
-    fn picture(&self, code: &str, modifier: u64, extent: [u32; 2]) -> Result<DmaBufPicture> {
-        let plane = |[offset, pitch]: &[u64; 2]| {
-            let file = self.file.try_clone().map_err(|error| error.to_string())?;
-            Ok(DmaBufPlane::new(file, *offset, *pitch))
+    /// Frees the image and its memory, which no work uses.
+    fn free(self, gpu: &Gpu) {
+        // SAFETY: both are live, and the caller has waited for all work on them.
+        unsafe {
+            gpu.device.destroy_image(self.image, None);
+            gpu.device.free_memory(self.memory, None);
+        }
+    }
+}
+
+/// A picture in one image of RADV, or with each plane in an image of its own.
+pub(crate) struct Sample {
+    code: &'static str,
+    modifier: u64,
+    extent: [u32; 2],
+    parts: Vec<(Produced, Vec<Plane>)>,
+}
+
+impl Sample {
+    pub(crate) fn new(gpu: &Gpu, code: &'static str, extent: [u32; 2], modifier: u64, apart: bool) -> Result<Self> {
+        let (format, planes) = planes(code, extent);
+        let part = |plane: &Plane| -> Result<_> {
+            let row = TexelRow::of_array(plane.layout.texel).ok_or("no such texel")?;
+            let planes = vec![plane.alone()];
+            let format = vk::Format::from_raw(row.vulkan);
+            Ok((Produced::new(gpu, format, plane.layout.extent, modifier, &planes)?, planes))
         };
-        let planes = self.layouts.iter().map(plane).collect::<Result<_>>()?;
-        Ok(DmaBufPicture::new(DrmFourcc::from_code(code), DrmModifier(modifier), extent, planes))
+        let parts = match apart {
+            true => planes.iter().map(part).collect::<Result<_>>()?,
+            false => vec![(Produced::new(gpu, format, extent, modifier, &planes)?, planes)],
+        };
+        Ok(Self { code, modifier, extent, parts })
+    }
+
+    fn is_apart(&self) -> bool {
+        self.parts.len() > 1
+    }
+
+    fn name(&self) -> String {
+        format!("{}, modifier {:#x}, {:?}, in {} objects", self.code, self.modifier, self.extent, self.parts.len())
+    }
+
+    /// Writes the first texels, and releases the picture.
+    pub(crate) fn write(&self, gpu: &Gpu, seed: u64) -> Result<()> {
+        self.parts.iter().try_for_each(|(part, planes)| part.exchange(gpu, planes, true, Some(seed)).map(drop))
+    }
+
+    /// Fails unless the texels are those of the seed.
+    fn expect(&self, gpu: &Gpu, seed: u64) -> Result<()> {
+        let what = format!("{}: the answer", self.name());
+        let check =
+            |(part, planes): &(Produced, Vec<_>)| same(&what, planes, &part.exchange(gpu, planes, false, None)?, seed);
+        self.parts.iter().try_for_each(check)
+    }
+
+    /// The planes as a producer passes them. The descriptors stay open on exec.
+    pub(crate) fn planes(&self) -> Result<Vec<DmaBufPlane>> {
+        let planes = self.parts.iter().flat_map(|(part, _)| part.layouts.iter().map(|layout| (&part.file, *layout)));
+        let plane = |(file, [offset, pitch]): (&OwnedFd, [u64; 2])| {
+            let file = rustix::io::dup(file).map_err(|error| error.to_string())?;
+            Ok(DmaBufPlane::new(file, offset, pitch))
+        };
+        planes.map(plane).collect()
+    }
+
+    fn picture(&self) -> Result<DmaBufPicture> {
+        Ok(DmaBufPicture::new(DrmFourcc::from_code(self.code), DrmModifier(self.modifier), self.extent, self.planes()?))
+    }
+
+    fn free(self, gpu: &Gpu) {
+        self.parts.into_iter().for_each(|(part, _)| part.free(gpu));
     }
 }
 
@@ -271,10 +341,46 @@ pub(crate) fn interop(gpu: &Gpu) -> Result<VulkanInterop> {
     unsafe { VulkanInterop::new(&gpu.instance, gpu.physical, &gpu.device) }.map_err(|error| error.to_string())
 }
 
-fn import(interop: &VulkanInterop, picture: DmaBufPicture) -> gpu_interop_core::Result<ImportedPicture> {
+fn import(
+    interop: &VulkanInterop,
+    picture: DmaBufPicture,
+) -> std::result::Result<ImportedPicture, ImportError<DmaBufPicture>> {
     // SAFETY: the dma-bufs have the picture; the device has the extension for foreign queue families.
-    let imported = unsafe { ImportedPicture::new(interop, picture, &PictureOptions::new(USAGE)) };
-    imported.map_err(|failure| failure.into_parts().0)
+    unsafe { ImportedPicture::new(interop, picture, &PictureOptions::new(USAGE)) }
+}
+
+/// Imports the planes of a picture that RADV does not import as a whole: it has no disjoint images with modifiers.
+fn import_planes(interop: &VulkanInterop, picture: DmaBufPicture) -> Result<Vec<ImportedPicture>> {
+    let Err(failure) = import(interop, picture) else { return Err("imported as a whole".to_owned()) };
+    let (error, picture) = failure.into_parts();
+    if error.kind() != ErrorKind::Unsupported || !error.message().contains("into_planes") {
+        return Err(error.to_string());
+    }
+    let planes = picture.into_planes().map_err(|failure| failure.to_string())?;
+    planes.into_iter().map(|plane| import(interop, plane).map_err(|error| error.to_string())).collect()
+}
+
+/// Imports a picture, verifies its texels, and writes other ones.
+pub(crate) fn answer(
+    gpu: &Gpu,
+    interop: &VulkanInterop,
+    code: &str,
+    picture: DmaBufPicture,
+    apart: bool,
+    [seed, answer]: [u64; 2],
+) -> Result<()> {
+    let what = format!("{code}, modifier {:#x}, {:?}, apart: {apart}", picture.modifier.0, picture.extent);
+    let (_, planes) = planes(code, picture.extent);
+    let images = match apart {
+        true => import_planes(interop, picture),
+        false => import(interop, picture).map(|image| vec![image]).map_err(|error| error.to_string()),
+    };
+    let images = images.map_err(|error| format!("{what}: {error}"))?;
+    let planes = if apart { planes.iter().map(|plane| vec![plane.alone()]).collect() } else { vec![planes] };
+    for (image, planes) in images.iter().zip(&planes) {
+        same(&what, planes, &exchange_imported(gpu, image, planes, Some(answer))?, seed)?;
+    }
+    Ok(())
 }
 
 /// Acquires the image, exchanges texels, and releases it.
@@ -293,9 +399,20 @@ fn exchange_imported(
 }
 
 /// The modifiers without compression.
-fn offered(interop: &VulkanInterop, code: &str) -> Result<Vec<u64>> {
+pub(crate) fn offered(interop: &VulkanInterop, code: &str) -> Result<Vec<u64>> {
     let found = interop.picture_modifiers(DrmFourcc::from_code(code), USAGE).map_err(|error| error.to_string())?;
     Ok(found.into_iter().map(|found| found.modifier.0).filter(|modifier| is_plain(*modifier)).collect())
+}
+
+/// The modifiers of the pictures of each plane.
+pub(crate) fn offered_apart(interop: &VulkanInterop, code: &str) -> Result<Vec<u64>> {
+    let (_, planes) = planes(code, [16, 16]);
+    let Some(video) = VideoFormat::from_drm(DrmFourcc::from_code(code)) else { return Ok(Vec::new()) };
+    let deep = video == VideoFormat::P010;
+    let (luma, chroma) = (if deep { "R16 " } else { "R8  " }, if deep { "GR32" } else { "GR88" });
+    let found = offered(interop, luma)?;
+    let chroma = if planes.len() == 2 { offered(interop, chroma)? } else { found.clone() };
+    Ok(found.into_iter().filter(|modifier| chroma.contains(modifier)).collect())
 }
 
 /// A second device reads the image of each format and modifier, and writes other texels.
@@ -312,17 +429,11 @@ pub(crate) fn pictures() -> Result<()> {
             return Err(format!("{code}: RADV imports no linear pictures, only {offered:x?}"));
         }
         for modifier in offered {
-            let extent = size(&mut random, code);
-            let what = format!("{code}, modifier {modifier:#x}, {extent:?}");
-            let (format, planes) = planes(code, extent);
-            let produced = Produced::new(&gpu, format, extent, modifier, &planes)?;
-            let [texels, answer] = [random.word(), random.word()];
-            produced.exchange(&gpu, &planes, true, Some(texels))?;
-            let imported = import(&interop, produced.picture(code, modifier, extent)?);
-            let imported = imported.map_err(|error| format!("{what}: {error}"))?;
-            let found = exchange_imported(&second, &imported, &planes, Some(answer))?;
-            same(&what, &planes, &found, texels)?;
-            same(&format!("{what}: the answer"), &planes, &produced.exchange(&gpu, &planes, false, None)?, answer)?;
+            let sample = Sample::new(&gpu, code, size(&mut random, code), modifier, false)?;
+            let seed = random.word();
+            sample.write(&gpu, seed)?;
+            answer(&second, &interop, code, sample.picture()?, false, [seed, seed ^ 1])?;
+            sample.expect(&gpu, seed ^ 1)?;
             count += 1;
         }
     }
@@ -330,54 +441,121 @@ pub(crate) fn pictures() -> Result<()> {
     if count < 2 * FORMATS.len() { Err(format!("only {count} pictures")) } else { Ok(()) }
 }
 
+/// Pictures that one process answers.
+const BATCH: usize = 50;
+
+/// The seeds of the texels of a picture: at first, then as the second device and the second process answer.
+fn seeds(base: u64, index: usize) -> [u64; 3] {
+    [0, 1, 2].map(|turn| base.wrapping_add(4 * index as u64 + turn))
+}
+
+/// Random sizes of each format, in turn of each modifier and with the planes in one or in several objects. A second device answers
+/// each picture, then a second process, and every byte is compared.
+pub(crate) fn sizes(count: usize) -> Result<()> {
+    let [gpu, second] = [Gpu::new(false)?, Gpu::new(false)?];
+    let interop = interop(&second)?;
+    let mut random = Random(0x5eed_0005);
+    let (mut all, mut several) = (0, 0);
+    for code in FORMATS {
+        let (joint, apart) = (offered(&interop, code)?, offered_apart(&interop, code)?);
+        let video = !apart.is_empty();
+        let mut left = count;
+        while left > 0 {
+            let (mut samples, base) = (Vec::new(), random.word());
+            for at in (0..left).take(BATCH) {
+                let is_apart = video && (joint.is_empty() || at % 2 == 1);
+                let modifiers = if is_apart { &apart } else { &joint };
+                let turn = if video { at / 2 } else { at };
+                let modifier = *modifiers.get(turn % modifiers.len().max(1)).ok_or("no modifier")?;
+                let sample = Sample::new(&gpu, code, size(&mut random, code), modifier, is_apart)?;
+                let [first, second_device, _] = seeds(base, samples.len());
+                sample.write(&gpu, first)?;
+                answer(&second, &interop, code, sample.picture()?, is_apart, [first, second_device])?;
+                several += usize::from(is_apart);
+                samples.push(sample);
+            }
+            left -= samples.len();
+            all += samples.len();
+            answer_elsewhere(&samples, base)?;
+            (0..).zip(&samples).try_for_each(|(index, sample)| sample.expect(&gpu, seeds(base, index)[2]))?;
+            samples.into_iter().for_each(|sample| sample.free(&gpu));
+        }
+    }
+    println!("{all} pictures, {several} of them in several objects");
+    match (all, several) {
+        (all, several) if all == count * FORMATS.len() && several >= count => Ok(()),
+        _ => Err(format!("{all} pictures, {several} in several objects")),
+    }
+}
+
 /// The name of the second process.
 pub(crate) const PEER: &str = "picture_peer";
 
-/// As [`pictures`], in a second process, of two formats.
+/// A second process answers pictures of one format.
+fn answer_elsewhere(samples: &[Sample], base: u64) -> Result<()> {
+    let Some(Sample { code, .. }) = samples.first() else { return Ok(()) };
+    let mut numbers = vec![base];
+    let mut files = Vec::new();
+    for sample in samples {
+        let planes = sample.planes()?;
+        let [width, height] = sample.extent.map(u64::from);
+        numbers.extend([sample.modifier, width, height, u64::from(sample.is_apart()), planes.len() as u64]);
+        for plane in planes {
+            numbers.extend([u64::try_from(plane.fd.as_raw_fd()).unwrap_or(0), plane.offset, plane.pitch]);
+            files.push(plane.fd);
+        }
+    }
+    let mut peer = super::child::this_program();
+    peer.args([CHILD, PEER, *code]).args(numbers.iter().map(u64::to_string));
+    let status = peer.status().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("the second process: {status}")) }
+}
+
+/// As [`pictures`], in a second process.
 pub(crate) fn second_process() -> Result<()> {
     let gpu = Gpu::new(false)?;
     let interop = interop(&gpu)?;
     let mut random = Random(0x5eed_0003);
-    for (format_index, code) in FORMATS.into_iter().enumerate().filter(|(_, code)| ["XR24", "NV12"].contains(code)) {
-        for modifier in offered(&interop, code)? {
-            let extent = size(&mut random, code);
-            let (format, planes) = planes(code, extent);
-            let produced = Produced::new(&gpu, format, extent, modifier, &planes)?;
-            produced.exchange(&gpu, &planes, true, Some(11))?;
-            rustix::io::fcntl_setfd(&produced.file, rustix::io::FdFlags::empty()).map_err(|error| error.to_string())?;
-            let file = u64::try_from(produced.file.as_raw_fd()).unwrap_or(0);
-            let numbers = [format_index as u64, file, modifier, extent[0].into(), extent[1].into()];
-            let mut peer = super::child::this_program();
-            let layouts = produced.layouts.iter().flatten().copied();
-            peer.args([CHILD, PEER]).args(numbers.into_iter().chain(layouts).map(|number| number.to_string()));
-            let status = peer.status().map_err(|error| error.to_string())?;
-            if !status.success() {
-                return Err(format!("{code}, modifier {modifier:#x}: the second process: {status}"));
+    for code in ["XR24", "NV12"] {
+        let modifiers = [(offered(&interop, code)?, false), (offered_apart(&interop, code)?, true)];
+        let mut samples = Vec::new();
+        for (modifiers, apart) in modifiers {
+            for modifier in modifiers {
+                let sample = Sample::new(&gpu, code, size(&mut random, code), modifier, apart)?;
+                sample.write(&gpu, seeds(11, samples.len())[1])?;
+                samples.push(sample);
             }
-            let found = produced.exchange(&gpu, &planes, false, None)?;
-            same(&format!("{code}, modifier {modifier:#x}: the answer"), &planes, &found, 12)?;
         }
+        answer_elsewhere(&samples, 11)?;
+        (0..).zip(&samples).try_for_each(|(index, sample)| sample.expect(&gpu, seeds(11, index)[2]))?;
     }
     Ok(())
 }
 
-pub(crate) fn peer(numbers: &[String]) -> Result<()> {
-    let numbers: Vec<u64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
-    let [code, file, modifier, width, height, layouts @ ..] = &numbers[..] else {
-        return Err("five numbers are needed".to_owned());
-    };
-    let code = FORMATS[usize::try_from(*code).unwrap_or(0)];
-    let extent = [*width, *height].map(|side| u32::try_from(side).unwrap_or(0));
-    // SAFETY: the parent passed it, and nothing else in this process uses it.
-    let file = unsafe { OwnedFd::from_raw_fd(i32::try_from(*file).map_err(|error| error.to_string())?) };
-    let layouts = layouts.chunks(2).map(|layout| [layout[0], layout[layout.len() - 1]]).collect();
-    let produced = Produced { image: vk::Image::null(), file, layouts };
+pub(crate) fn peer(arguments: &[String]) -> Result<()> {
+    let [code, numbers @ ..] = arguments else { return Err("a format is needed".to_owned()) };
+    let mut numbers = numbers.iter().filter_map(|number| number.parse::<u64>().ok());
+    let mut next = || numbers.next().ok_or("a number is missing");
+    let base = next()?;
     let gpu = Gpu::new(false)?;
     let interop = interop(&gpu)?;
-    let imported = import(&interop, produced.picture(code, *modifier, extent)?).map_err(|error| error.to_string())?;
-    let (_, planes) = planes(code, extent);
-    let found = exchange_imported(&gpu, &imported, &planes, Some(12))?;
-    same(&format!("{code}, modifier {modifier:#x}"), &planes, &found, 11)
+    let mut index = 0;
+    while let Ok(modifier) = next() {
+        let [_, seed, answered] = seeds(base, index);
+        index += 1;
+        let extent = [next()?, next()?].map(|side| u32::try_from(side).unwrap_or(0));
+        let (apart, count) = (next()? != 0, next()?);
+        let mut planes = Vec::new();
+        for _ in 0..count {
+            let file = i32::try_from(next()?).map_err(|error| error.to_string())?;
+            // SAFETY: the parent passed it, and nothing else in this process uses it.
+            let file = unsafe { OwnedFd::from_raw_fd(file) };
+            planes.push(DmaBufPlane::new(file, next()?, next()?));
+        }
+        let picture = DmaBufPicture::new(DrmFourcc::from_code(code), DrmModifier(modifier), extent, planes);
+        answer(&gpu, &interop, code, picture, apart, [seed, answered])?;
+    }
+    Ok(())
 }
 
 /// Memory of a camera: linear rows at any offset and pitch, written by the CPU, also with a dma-buf for each plane.
@@ -407,15 +585,9 @@ pub(crate) fn without_gpu() -> Result<()> {
             continue;
         }
         // RADV has no disjoint images with modifiers, and no modifiers for P010.
-        let Err(error) = import(&interop, picture) else { return Err(format!("{what}: imported as a whole")) };
-        if error.kind() != ErrorKind::Unsupported || !error.message().contains("into_planes") {
-            return Err(format!("{what}: {error}"));
-        }
-        let single = camera.picture(code, extent)?.into_planes().map_err(|failure| failure.to_string())?;
-        for (index, (picture, plane)) in single.into_iter().zip(&planes).enumerate() {
-            let imported = import(&interop, picture).map_err(|error| format!("{what}, plane {index}: {error}"))?;
-            let plane_alone = [Plane { aspect: vk::ImageAspectFlags::COLOR, ..*plane }];
-            let found = exchange_imported(&gpu, &imported, &plane_alone, None)?;
+        let images = import_planes(&interop, picture).map_err(|error| format!("{what}: {error}"))?;
+        for (index, (image, plane)) in images.iter().zip(&planes).enumerate() {
+            let found = exchange_imported(&gpu, image, &[plane.alone()], None)?;
             same(&format!("{what}, plane {index}"), &[*plane], &found, seed)?;
             apart += 1;
         }

@@ -15,7 +15,7 @@ use crate::vulkan::{Gpu, Result};
 const WORDS: usize = 4096;
 const ROUNDS: u32 = 20;
 
-fn context(gpu: &Gpu, interop: &VulkanInterop) -> HeadlessContext {
+pub(crate) fn context(gpu: &Gpu, interop: &VulkanInterop) -> HeadlessContext {
     // SAFETY: the queue is of this device and family, and nothing else uses it.
     unsafe { HeadlessContext::on_queue(interop, gpu.family, gpu.queue) }
 }

@@ -266,15 +266,15 @@ impl Gpu {
         Ok(timeline)
     }
 
-    /// Submits commands between a wait and a signal.
+    /// Submits commands between a wait and a signal. Returns the pool of the commands.
     pub(crate) fn submit(
         &self,
         wait: Option<Point>,
         signal: Option<Point>,
         record: impl FnOnce(&ash::Device, vk::CommandBuffer),
-    ) -> Result<()> {
+    ) -> Result<vk::CommandPool> {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
-        // SAFETY: as above; the pool is not destroyed.
+        // SAFETY: as above.
         let pool = check("vkCreateCommandPool", unsafe { self.device.create_command_pool(&info, None) })?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: as above.
@@ -303,7 +303,8 @@ impl Gpu {
             .command_buffers(&commands)
             .push_next(&mut values);
         // SAFETY: as above; the tests submit from one thread.
-        check("vkQueueSubmit", unsafe { self.device.queue_submit(self.queue, &[info], vk::Fence::null()) })
+        check("vkQueueSubmit", unsafe { self.device.queue_submit(self.queue, &[info], vk::Fence::null()) })?;
+        Ok(pool)
     }
 
     /// Frees a buffer and its memory, which no work uses.
@@ -318,10 +319,13 @@ impl Gpu {
     /// Executes commands and waits for their end.
     pub(crate) fn execute(&self, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) -> Result<()> {
         let timeline = self.timeline()?;
-        self.submit(None, Some((timeline, 1)), record)?;
+        let pool = self.submit(None, Some((timeline, 1)), record)?;
         self.wait((timeline, 1))?;
-        // SAFETY: no work uses it.
-        unsafe { self.device.destroy_semaphore(timeline, None) };
+        // SAFETY: no work uses them.
+        unsafe {
+            self.device.destroy_semaphore(timeline, None);
+            self.device.destroy_command_pool(pool, None);
+        }
         Ok(())
     }
 
