@@ -2,7 +2,7 @@
 //!
 //! `rgba8` is an image that another Vulkan device exports, `nv12` an image for each plane. On the transfer-only queue, or,
 //! where the device has none, on the other, without a limit. The variants:
-//! * `feed`: three frames in flight; the stream waits for each, and the next copy for the stream. Every byte of the last one
+//! * `feed`: six frames in flight; the stream waits for each, and the next copy for the stream. Every byte of the last one
 //!   is verified;
 //! * `queue`: the same copies, to buffers that are not shared, in submissions without semaphores.
 
@@ -22,7 +22,7 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 
 const SIZE: [u32; 2] = [3840, 2160];
-const DEPTH: usize = 3;
+const DEPTH: usize = 6;
 const RATE: Quantity = Quantity { suffix: "", unit: "frames/s" };
 const ENOUGH: Limit = Limit::AtLeast(0.9);
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(

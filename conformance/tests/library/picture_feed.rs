@@ -93,7 +93,7 @@ fn images_arrive() {
             let size = image.image().spec().level_size(0).expect("a size");
             assert_eq!((source.way(), source.copied_bytes()), (PictureWay::Copied, size));
             // More frames than are in flight.
-            for frame in 0..5 {
+            for frame in 0..8 {
                 let texels = bytes(&mut random, size);
                 context.upload_image(image.image(), 0, 0, &texels).expect("an upload");
                 let found = passed((&context, &feed, &stream), &source, &FeedFences::default());
@@ -178,7 +178,8 @@ fn frames_in_flight_keep_their_data() {
     let (format, extent) = (vk::Format::R32_UINT, [64, 16]);
     let stream = device.create_stream().expect("a stream");
     let image = image(&context, format, extent, vk::ImageTiling::OPTIMAL);
-    let feed = PictureFeed::new(&device, &PictureFeedOptions::new(format, extent)).expect("a feed");
+    let options = PictureFeedOptions::new(format, extent).frames(3);
+    let feed = PictureFeed::new(&device, &options).expect("a feed");
     let source = feed.source(&context, image.image()).expect("a source");
     let results = ExportableImage::new(
         context.interop(),

@@ -105,30 +105,41 @@ extern "C" __global__ void twice(cudaTextureObject_t texture, float4* out, int w
 
 
 def with_cupy(machine: Machine) -> Result:
-    """A texture of the array in CuPy, against torch's result on the copy."""
+    """A texture of the array in CuPy, against torch's result on the copy. Formats that CUDA's runtime rejects are listed."""
     import cupy
 
-    runtime, cases = cupy.cuda.runtime, []
+    runtime, cases, rejected = cupy.cuda.runtime, [], {}
+    elements, normalized = runtime.cudaReadModeElementType, runtime.cudaReadModeNormalizedFloat
     with cupy.cuda.Device(machine.ordinal):
         kernel = cupy.RawKernel(KERNEL, "twice")
-        for form in ("rgba32_float", "rgba16_float", "rgba8_unorm"):
+        for form, mode in (
+            ("rgba32_float", elements),
+            ("rgba16_float", elements),
+            ("rgba8_uint", normalized),
+            ("rgba8_unorm", elements),
+            ("rgba8_unorm", normalized),
+        ):
             drawn = Drawn(machine, form)
             resource = Resource(runtime.cudaResourceTypeArray, drawn.array.handle)
             sampling = cupy.cuda.texture.TextureDescriptor(
-                [runtime.cudaAddressModeClamp] * 2, runtime.cudaFilterModePoint, runtime.cudaReadModeElementType
+                [runtime.cudaAddressModeClamp] * 2, runtime.cudaFilterModePoint, mode
             )
-            texture = runtime.createTextureObject(ctypes.addressof(resource), sampling.ptr)
+            try:
+                texture = runtime.createTextureObject(ctypes.addressof(resource), sampling.ptr)
+            except runtime.CUDARuntimeError as error:
+                rejected[f"{form}, read mode {mode}"] = str(error)
+                continue
             out = cupy.empty((HEIGHT, WIDTH, 4), cupy.float32)
             grid, block = ((WIDTH + 15) // 16, (HEIGHT + 15) // 16), (16, 16)
             kernel(grid, block, (numpy.uint64(texture), out, numpy.int32(WIDTH), numpy.int32(HEIGHT)))
             seen = cupy.asnumpy(out)
             runtime.destroyTextureObject(texture)
-            wanted = expected(drawn.copied(), 1 / 255 if form == "rgba8_unorm" else 1)
+            wanted = expected(drawn.copied(), 1 / 255 if "8" in form else 1)
             worst = float(numpy.abs(seen - wanted).max())
             if worst > 1e-6 * float(wanted.max()):
                 raise Failed({"case": form, "largest difference": worst})
             cases.append(form)
-    return {"equal": cases}
+    return require(len(cases) >= 3, {"equal": cases, "rejected by CUDA's runtime": rejected})
 
 
 def with_warp(machine: Machine) -> Result:
@@ -202,7 +213,8 @@ def exchange(machine: Machine) -> Result:
     second = int(total.item())
     view.fill_(3)
     torch.cuda.synchronize()
-    seen = set(numpy.frombuffer(machine.device.stream().read(memory), "int32").tolist())
+    # The memory may be larger than the tensor.
+    seen = set(numpy.frombuffer(machine.device.stream().read(memory), "int32")[: 1 << 18].tolist())
     made = ours.allocate(prototype([16, 16], 2, 32, (2, machine.ordinal)))
     shared = theirs.object(made)
     shared.fill_(7)

@@ -42,7 +42,7 @@ pub unsafe fn share_stream(device: &Device, stream: &Arc<cuda_core::Stream>) -> 
     check_same(device, stream.context())?;
     let raw = RawStream::new(stream.cu_stream().addr());
     // SAFETY: the stream is of the device's context, which was compared, and the `Arc` keeps it.
-    unsafe { device.check_raw_stream("share_stream", raw, "share one of `Context::new_stream`") }?;
+    unsafe { device.check_raw_stream("share_stream", raw, "share one that the context has created") }?;
     // SAFETY: as above. The owner has a stream and a context of cuda-core, and no object of gpu-interop. The caller
     // excludes captures.
     Ok(unsafe { device.stream_from_raw_with_owner(raw, stream.clone()) }?)
