@@ -195,7 +195,7 @@ impl PictureFeed {
     /// Passes one frame: acquires a free frame of the feed, submits the copy behind the producer's fences, makes `stream` wait
     /// for it, and calls `work` with the planes. Work that `work` enqueues on `stream` runs after the copy. Later frames leave
     /// the planes unchanged until that work has completed. Blocks only until a frame is free; otherwise as
-    /// [`Frame::compute`], also if `work` fails.
+    /// [`Frame::compute`](crate::Frame::compute), also if `work` fails.
     ///
     /// # Errors
     /// * [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) if no frame becomes free in
@@ -205,7 +205,7 @@ impl PictureFeed {
     /// * Those of [`HeadlessContext::submit`] and [`ImportedPicture::fences`](crate::ImportedPicture::fences): nothing is
     ///   submitted. Those of [`ImportedPicture::add_fence`](crate::ImportedPicture::add_fence): the copy is submitted without
     ///   work of the stream, and the producer is not told of it.
-    /// * Those of [`Frame::compute`], and of `work`.
+    /// * Those of [`Frame::compute`](crate::Frame::compute), and of `work`.
     #[doc(alias("vkCmdCopyImageToBuffer", "vkQueueSubmit"))]
     pub fn to_compute<T>(
         &self,

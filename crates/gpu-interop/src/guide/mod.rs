@@ -14,6 +14,7 @@
 //! | [Several GPUs](multi_gpu) | How do both sides get the same GPU? |
 //! | [NVIDIA's cuda-core](cuda_core) | How do I share contexts, streams and memory with the crate `cuda-core`? |
 //! | [Simulators](simulators) | How do I test without a GPU? |
+//! | [Requests](requests) | Others asked for this in 2026: what is the way here? |
 //!
 //! The pages name Rust's functions. [From raw calls](raw_calls) has their names in C and Python.
 //!
@@ -65,3 +66,6 @@ pub mod cuda_core {}
 
 #[doc = include_str!("simulators.md")]
 pub mod simulators {}
+
+#[doc = include_str!("requests.md")]
+pub mod requests {}
