@@ -280,9 +280,21 @@ fn what_cannot_pass_is_refused() {
     let source = bytes.source(&context, known.image()).expect("a source");
     let outcome = bytes.to_compute(&context, &source, &FeedFences::implicit(), &stream, |_, _| Ok(()));
     assert!(outcome.expect_err("no dma-bufs").to_string().contains("ImportedPicture"));
+    // The other feed's frames have another size.
+    let larger = feed(vk::Format::R8_UNORM, [64, 64]).expect("a feed");
+    let other_feed = larger.to_compute(&context, &source, &FeedFences::default(), &stream, |_, _| Ok(()));
+    assert!(other_feed.expect_err("a source of another feed").to_string().contains("another feed"));
+    // The same texels, in another order.
+    let swapped = of(vk::Format::B8G8R8A8_UNORM, [16, 8]);
+    let rgba = feed(vk::Format::R8G8B8A8_SRGB, [16, 8]).expect("a feed");
+    assert_eq!(rejected(rgba.source(&context, swapped.image()), "Bgra"), ErrorKind::InvalidArgument);
+    rgba.source(&context, of(vk::Format::R8G8B8A8_UNORM, [16, 8]).image()).expect("another encoding");
     // Nothing was submitted: the frame is still Vulkan's.
     let never = |_: &Stream, _: &MappedPlanes| -> Result<(), Error> { panic!("called without a copy") };
     let Some((other, _)) = open(false) else { return };
+    let fresh = feed(vk::Format::R8_UNORM, [16, 8]).expect("a feed");
+    assert_eq!(rejected(fresh.source(&other, known.image()), "another device"), ErrorKind::InvalidArgument);
+    fresh.source(&context, known.image()).expect("the failed source left nothing behind");
     let of_other = bytes.to_compute(&other, &source, &FeedFences::default(), &stream, never);
     assert_eq!(of_other.expect_err("another device").kind(), ErrorKind::InvalidArgument);
     assert_eq!(passed((&context, &bytes, &stream), &source, &FeedFences::default())[0].len(), 128);

@@ -147,7 +147,8 @@ fn inspect(fd: &OwnedFd) -> Result<((u64, u64), u64)> {
         return Err(invalid(format!("the descriptor is {kind}, not a dma-buf")));
     }
     let stat = rustix::fs::fstat(fd).map_err(|errno| system(errno.into()))?;
-    let size = length(fd).map_err(system)?;
+    let duplicate = fd.try_clone().map_err(|source| cannot_duplicate("fcntl(F_DUPFD_CLOEXEC)", source))?;
+    let size = length(duplicate).map_err(system)?;
     // The types of both numbers differ between targets.
     #[allow(clippy::unnecessary_cast)]
     let identity = (stat.st_dev as u64, stat.st_ino as u64);
@@ -155,8 +156,8 @@ fn inspect(fd: &OwnedFd) -> Result<((u64, u64), u64)> {
 }
 
 /// Size in bytes, as the C library's `lseek` reports it: that one is interposed where the kernel's driver is emulated.
-fn length(fd: &OwnedFd) -> std::io::Result<u64> {
-    let mut file = File::from(fd.try_clone()?);
+fn length(duplicate: OwnedFd) -> std::io::Result<u64> {
+    let mut file = File::from(duplicate);
     let before = file.stream_position().unwrap_or(0);
     let length = file.seek(SeekFrom::End(0))?;
     // dma-bufs have no offset, but other users of a memfd share it.

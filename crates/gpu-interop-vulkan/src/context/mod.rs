@@ -323,6 +323,14 @@ impl HeadlessContext {
     }
 }
 
+impl HeadlessContext {
+    /// Waits until every signal has been submitted on which that of a binary semaphore depends. Fails after the context's timeout.
+    #[cfg(unix)]
+    pub(crate) fn wait_until_signalled_by_submissions(&self, semaphore: &crate::OwnedSemaphore) -> Result<()> {
+        self.inner.wait_for_signals(&[SemaphoreOp { semaphore, value: 0 }])
+    }
+}
+
 impl Inner {
     /// Waits until every signal on which those of the binary semaphores in `waits` depend has been submitted.
     fn wait_for_signals(&self, waits: &[SemaphoreOp<'_>]) -> Result<()> {

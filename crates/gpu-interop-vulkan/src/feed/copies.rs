@@ -51,8 +51,10 @@ pub(super) fn copy_between_implicit_fences(
     let waits: Vec<_> = before.iter().map(|fence| SemaphoreOp { semaphore: fence.semaphore(), value: 0 }).collect();
     let done = SyncFileSemaphore::new(interop)?;
     copy(context, source, frame, &waits, &[SemaphoreOp { semaphore: done.semaphore(), value: 0 }])?;
-    // SAFETY: the submission waits for fences of the kernel, and for the last half of the frame, which has completed: the ring
-    // returned the frame.
+    context.wait_until_signalled_by_submissions(done.semaphore())?;
+    // SAFETY: all signals on which that of the copy depends were submitted: those of its own waits are fences of the kernel and
+    // the last half of the frame, which the ring has seen completed; `wait_until_signalled_by_submissions` has waited for those
+    // of the queue's earlier work.
     match unsafe { done.export() }? {
         Some(fence) => picture.add_fence(DmaBufAccess::Read, &fence),
         None => Ok(()),

@@ -15,7 +15,8 @@ use gpu_interop_core::{Device, Error, MappedPlanes, PlaneLayout, Result, Stream,
 
 use crate::context::{HeadlessContext, SemaphoreOp};
 use crate::interop::VulkanInterop;
-use crate::ring::{FrameRing, FrameRingOptions, FrameSide};
+use crate::ring::{Frame, FrameRing, FrameRingOptions, FrameSide};
+use crate::tracking::State;
 
 pub use self::layout::picture_planes;
 pub(crate) use self::layout::planes_size;
@@ -66,6 +67,9 @@ pub use self::source::{FeedImage, FeedSource, PictureWay};
 /// acquired before the copy and released after it. Work on the planes follows the copy, and the next copy into the same
 /// frame follows that work.
 ///
+/// The context's queue family owns the images that it copies. For an image of another queue family, transfer the ownership
+/// first; between two queues, pass semaphores.
+///
 /// # Threads and drops
 /// As [`FrameRing`]. Sources keep their images, and enqueued work keeps the planes that it uses.
 #[derive(Debug)]
@@ -77,6 +81,8 @@ pub struct PictureFeed {
     copies: Mutex<Option<Arc<FrameRing>>>,
     /// Frames without memory, for pictures that are shared.
     shared: Mutex<Option<Arc<FrameRing>>>,
+    /// Its address identifies the feed.
+    mark: Arc<()>,
 }
 
 /// Options of a [`PictureFeed`].
@@ -160,8 +166,8 @@ impl PictureFeed {
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): the format has no linear planes.
     pub fn new(device: &Device, options: &PictureFeedOptions) -> Result<Self> {
         let planes = picture_planes(options.format, options.extent)?;
-        let (copies, shared) = Default::default();
-        Ok(Self { device: device.clone(), options: options.clone(), planes, copies, shared })
+        let (copies, shared, mark) = Default::default();
+        Ok(Self { device: device.clone(), options: options.clone(), planes, copies, shared, mark })
     }
 
     /// Takes an image of the producer: an [`OwnedImage`](crate::OwnedImage), an
@@ -178,18 +184,22 @@ impl PictureFeed {
     /// * With [`PictureFeedOptions::way`] of [`PictureWay::Shared`], the reason why the picture is not shared.
     /// * Those of [`FrameRing::new`].
     pub fn source<'a>(&self, context: &HeadlessContext, image: impl Into<FeedImage<'a>>) -> Result<FeedSource> {
-        let source = FeedSource::new(&self.device, &self.planes, self.options.way, &image.into())?;
+        const OPERATION: &str = "PictureFeed::source";
+        let image = image.into();
+        let is_of = |interop: &VulkanInterop| interop.is_same_device(context.interop());
+        let foreign = |message| Err(Error::invalid(OPERATION, message).with_device(context.identity()));
+        if !is_of(image.interop()) {
+            return foreign("the image belongs to another device than the context; import it there first");
+        }
+        let source = FeedSource::new(self, &image)?;
         let ring = match source.way() {
             PictureWay::Copied => self.copies(context)?,
             PictureWay::Shared => self.shared(context)?,
         };
-        let is_of = |interop: &VulkanInterop| interop.is_same_device(context.interop());
-        if is_of(ring.interop()) && source.images().all(|image| is_of(image.interop())) {
+        if is_of(ring.interop()) {
             return Ok(source);
         }
-        let message =
-            "the image, the context and the feed's earlier sources belong to one device; create a feed for each device";
-        Err(Error::invalid("PictureFeed::source", message).with_device(context.identity()))
+        foreign("the feed's earlier sources belong to another device; create a feed for each device")
     }
 
     /// Passes one frame: acquires a free frame of the feed, submits the copy behind the producer's fences, makes `stream` wait
@@ -200,12 +210,14 @@ impl PictureFeed {
     /// # Errors
     /// * [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) if no frame becomes free in
     ///   [`PictureFeedOptions::timeout`]. Nothing is submitted.
-    /// * [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument): a source of another device; implicit
-    ///   fences of an image without dma-bufs or of a shared one, or beside semaphores. Nothing is submitted.
+    /// * [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument): a source of another feed; implicit
+    ///   fences of an image without dma-bufs or of a shared one, or beside semaphores; a shared picture whose image was not
+    ///   released. Nothing is submitted.
     /// * Those of [`HeadlessContext::submit`] and [`ImportedPicture::fences`](crate::ImportedPicture::fences): nothing is
     ///   submitted. Those of [`ImportedPicture::add_fence`](crate::ImportedPicture::add_fence): the copy is submitted without
     ///   work of the stream, and the producer is not told of it.
-    /// * Those of [`Frame::compute`](crate::Frame::compute), and of `work`.
+    /// * Those of [`Frame::compute`](crate::Frame::compute), and of `work`. The producer's semaphores are signalled.
+    /// * Of a shared picture also those of the signals, after the work was enqueued.
     #[doc(alias("vkCmdCopyImageToBuffer", "vkQueueSubmit"))]
     pub fn to_compute<T>(
         &self,
@@ -221,30 +233,34 @@ impl PictureFeed {
                 "implicit fences are passed without semaphores; pass FeedFences::implicit(), or the semaphores";
             return Err(Error::invalid(OPERATION, message));
         }
+        if !source.is_of(&self.mark) {
+            return Err(Error::invalid(
+                OPERATION,
+                "the source was taken by another feed; pass one of PictureFeed::source",
+            ));
+        }
         if let Some(planes) = source.planes() {
             if fences.implicit {
                 let message = "a shared picture has no implicit fences of the compute device; set PictureFeedOptions::way to Copied";
                 return Err(Error::invalid(OPERATION, message));
             }
+            if source.images().any(|image| image.ownership().get() != State::External) {
+                let message =
+                    "the picture belongs to this device; release its image before the compute device reads it";
+                return Err(Error::invalid(OPERATION, message));
+            }
             let mut frame = self.shared(context)?.acquire(self.options.timeout)?;
             frame.render_between(context, fences.waits, &[], |_, _| Ok(()))?;
-            let outcome = frame.compute(stream, |stream, _| {
+            let mut release = Release { frame, context, signals: fences.signals };
+            let outcome = release.frame.compute(stream, |stream, _| {
                 planes.memories().iter().try_for_each(|memory| stream.keep(memory))?;
                 work(stream, planes)
             });
-            // Also after an error of `work`: the producer waits for it.
-            if !fences.signals.is_empty() && frame.turn() == FrameSide::Vulkan {
-                frame.render_between(context, &[], fences.signals, |_, _| Ok(()))?;
-            }
-            return outcome;
+            let signalled = release.send();
+            return outcome.and_then(|value| signalled.map(|()| value));
         }
         let mut frame = self.copies(context)?.acquire(self.options.timeout)?;
         if fences.implicit {
-            if !(fences.waits.is_empty() && fences.signals.is_empty()) {
-                let message =
-                    "implicit fences are passed without semaphores; pass FeedFences::implicit(), or the semaphores";
-                return Err(Error::invalid(OPERATION, message));
-            }
             copies::copy_between_implicit_fences(context, source, &mut frame)?;
         } else {
             copies::copy(context, source, &mut frame, fences.waits, fences.signals)?;
@@ -292,5 +308,36 @@ impl PictureFeed {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
+    }
+}
+
+/// A frame of a shared picture, whose producer gets its signals also after an error or a panic of the work.
+struct Release<'a> {
+    frame: Frame,
+    context: &'a HeadlessContext,
+    /// Those that are not submitted yet.
+    signals: &'a [SemaphoreOp<'a>],
+}
+
+impl Release<'_> {
+    /// Submits the signals, behind the work if it was enqueued.
+    fn send(&mut self) -> Result<()> {
+        let signals = std::mem::take(&mut self.signals);
+        if signals.is_empty() {
+            return Ok(());
+        }
+        let submitted = match self.frame.turn() {
+            FrameSide::Vulkan => self.frame.render_between(self.context, &[], signals, |_, _| Ok(())),
+            FrameSide::Compute => self.context.submit(&[], signals, |_| Ok(())),
+        };
+        submitted.map(drop)
+    }
+}
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.send() {
+            tracing::error!(%error, "the producer of a picture gets no signal");
+        }
     }
 }

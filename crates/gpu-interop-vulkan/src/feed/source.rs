@@ -1,11 +1,15 @@
 //! The producer's images, and the way that each takes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ash::vk;
-use gpu_interop_core::{Device, Error, MappedPlanes, PlaneLayout, Result};
+use gpu_interop_core::{ArrayFormat, Device, Error, MappedPlanes, PlaneLayout, Result, VideoFormat};
 
+use super::{PictureFeed, PictureFeedOptions};
+use crate::format::{ChannelOrder, TexelFormat};
 use crate::image::OwnedImage;
+use crate::interop::VulkanInterop;
 #[cfg(unix)]
 use crate::picture::ImportedPicture;
 use crate::video::ExportableVideo;
@@ -76,32 +80,21 @@ pub struct FeedSource {
     /// The imported planes, or why there are none.
     shared: Result<MappedPlanes, Error>,
     copied_bytes: u64,
+    /// The mark of its feed.
+    feed: Arc<()>,
     #[cfg(unix)]
     pub(super) picture: Option<ImportedPicture>,
 }
 
 impl FeedSource {
-    pub(super) fn new(
-        device: &Device,
-        layouts: &[PlaneLayout],
-        way: Option<PictureWay>,
-        image: &FeedImage<'_>,
-    ) -> Result<Self> {
-        let found = planes(image)?;
-        let shape =
-            |(plane, extent, texel): &(SourcePlane, [u32; 2], _)| (*extent, *texel, plane.image.spec().extent.depth);
-        let wanted: Vec<_> = layouts.iter().map(|layout| (layout.extent, layout.texel, 1)).collect();
-        if found.iter().map(shape).collect::<Vec<_>>() != wanted {
-            let describe = |extent: [u32; 2], texel| format!("{} x {} of {texel}", extent[0], extent[1]);
-            let list = |all: Vec<String>| all.join(", ");
-            let message = "the image has other planes than the feed; create a feed of its format and extent";
-            return Err(Error::invalid(OPERATION, message)
-                .with_context("image", list(found.iter().map(|(_, extent, texel)| describe(*extent, *texel)).collect()))
-                .with_context(
-                    "feed",
-                    list(layouts.iter().map(|plane| describe(plane.extent, plane.texel)).collect()),
-                ));
+    pub(super) fn new(feed: &PictureFeed, image: &FeedImage<'_>) -> Result<Self> {
+        let PictureFeed { device, planes: layouts, options, mark, .. } = feed;
+        let (found, wanted) = (Shape::of(image)?, Shape::of_options(options)?);
+        if found != wanted {
+            let message = "the image has another format or extent than the feed; create a feed for it";
+            return Err(Error::invalid(OPERATION, message).with_context("image", found).with_context("feed", wanted));
         }
+        let way = options.way;
         let shared = match way {
             Some(PictureWay::Copied) => Err(Error::unsupported(OPERATION, "the options demand a copy")),
             _ => share(device, image),
@@ -110,7 +103,7 @@ impl FeedSource {
             (Some(PictureWay::Shared), Err(error)) => return Err(error),
             (_, shared) => shared,
         };
-        let planes: Vec<_> = found.into_iter().map(|(plane, ..)| plane).collect();
+        let planes = planes(image)?;
         let usage = vk::ImageUsageFlags::TRANSFER_SRC;
         if let (Err(reason), Some(_)) = (&shared, planes.iter().find(|plane| !plane.image.spec().usage.contains(usage)))
         {
@@ -128,6 +121,7 @@ impl FeedSource {
             planes,
             shared,
             copied_bytes,
+            feed: mark.clone(),
             #[cfg(unix)]
             picture: match image {
                 FeedImage::Picture(picture) => Some((*picture).clone()),
@@ -160,6 +154,11 @@ impl FeedSource {
         self.copied_bytes
     }
 
+    /// `true` if the feed with this mark took the source.
+    pub(super) fn is_of(&self, mark: &Arc<()>) -> bool {
+        Arc::ptr_eq(&self.feed, mark)
+    }
+
     /// The images, each once.
     pub(super) fn images(&self) -> impl Iterator<Item = &OwnedImage> {
         let of_first = |(index, plane): &(usize, &SourcePlane)| {
@@ -174,39 +173,99 @@ impl FeedSource {
     }
 }
 
-type Found = (SourcePlane, [u32; 2], gpu_interop_core::ArrayFormat);
+/// Format and extent of a picture. Encodings, such as sRGB, are not distinguished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    texels: Texels,
+    /// Width, height, depth.
+    extent: [u32; 3],
+}
 
-/// The planes of an image, with extent and texel of each.
-fn planes(image: &FeedImage<'_>) -> Result<Vec<Found>> {
-    let whole = |image: &OwnedImage| {
-        let vk::Extent3D { width, height, .. } = image.spec().extent;
-        let plane = SourcePlane { image: image.clone(), aspect: vk::ImageAspectFlags::COLOR };
-        (plane, [width, height], image.format().array)
-    };
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Texels {
+    One(ArrayFormat, ChannelOrder),
+    Planes(VideoFormat),
+}
+
+impl Texels {
+    fn of(format: TexelFormat) -> Self {
+        Self::One(format.array, format.order)
+    }
+}
+
+impl Shape {
+    fn of_options(options: &PictureFeedOptions) -> Result<Self> {
+        let texels = match VideoFormat::from_vulkan_number(options.format.as_raw()) {
+            Some(video) => Texels::Planes(video),
+            None => Texels::of(TexelFormat::from_vulkan(options.format)?),
+        };
+        let [width, height] = options.extent;
+        Ok(Self { texels, extent: [width, height, 1] })
+    }
+
+    fn of(image: &FeedImage<'_>) -> Result<Self> {
+        let texels = match image {
+            FeedImage::Image(image) if image.spec().query().is_planar() => {
+                let message =
+                    "the image has several planes; pass the ImportedPicture or the ExportableVideo that it is of";
+                return Err(Error::invalid(OPERATION, message));
+            }
+            FeedImage::Image(image) => Texels::of(image.format()),
+            FeedImage::Video(video) => {
+                let [width, height] = video.spec().extent;
+                return Ok(Self { texels: Texels::Planes(video.spec().format), extent: [width, height, 1] });
+            }
+            #[cfg(unix)]
+            FeedImage::Picture(picture) => match picture.video_format() {
+                Some(video) => Texels::Planes(video),
+                None => Texels::of(picture.image().format()),
+            },
+        };
+        let vk::Extent3D { width, height, depth } = image.first().spec().extent;
+        Ok(Self { texels, extent: [width, height, depth] })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [width, height, depth] = self.extent;
+        write!(f, "{width} x {height} x {depth} of ")?;
+        match self.texels {
+            Texels::One(array, order) => write!(f, "{array}, {order:?}"),
+            Texels::Planes(video) => write!(f, "{video}"),
+        }
+    }
+}
+
+impl FeedImage<'_> {
+    /// The image of the first plane.
+    fn first(&self) -> &OwnedImage {
+        match self {
+            Self::Image(image) => image,
+            Self::Video(video) => video.first_image(),
+            #[cfg(unix)]
+            Self::Picture(picture) => picture.image(),
+        }
+    }
+
+    pub(super) fn interop(&self) -> &VulkanInterop {
+        self.first().interop()
+    }
+}
+
+/// The planes of an image, in the order of its format.
+fn planes(image: &FeedImage<'_>) -> Result<Vec<SourcePlane>> {
+    let plane = |image: &OwnedImage, aspect| SourcePlane { image: image.clone(), aspect };
     match image {
-        FeedImage::Image(image) => Ok(vec![whole(image)]),
+        FeedImage::Image(image) => Ok(vec![plane(image, vk::ImageAspectFlags::COLOR)]),
         FeedImage::Video(video) => {
-            let format = video.spec().format;
-            let plane = |plane| {
-                let (image, aspect) = video.image_of(OPERATION, plane)?;
-                let extent = format.plane_extent(plane, video.spec().extent);
-                Ok((SourcePlane { image: image.clone(), aspect }, extent, format.texel(plane)))
-            };
-            (0..video.planes()).map(plane).collect()
+            let all = (0..video.planes()).map(|index| video.image_of(OPERATION, index));
+            all.map(|found| found.map(|(image, aspect)| plane(image, aspect))).collect()
         }
         #[cfg(unix)]
-        FeedImage::Picture(picture) => match picture.video_format() {
-            None => Ok(vec![whole(picture.image())]),
-            Some(format) => {
-                let vk::Extent3D { width, height, .. } = picture.image().spec().extent;
-                let plane = |plane| {
-                    let aspect = picture.plane_aspect(plane)?;
-                    let extent = format.plane_extent(plane, [width, height]);
-                    Ok((SourcePlane { image: picture.image().clone(), aspect }, extent, format.texel(plane)))
-                };
-                (0..picture.planes()).map(plane).collect()
-            }
-        },
+        FeedImage::Picture(picture) => {
+            (0..picture.planes()).map(|index| Ok(plane(picture.image(), picture.plane_aspect(index)?))).collect()
+        }
     }
 }
 

@@ -37,7 +37,9 @@ pub(crate) fn with_modifiers(
     // See `ExportableImage::new`.
     let compressed = interop.is_nvidia_driver() && placement == MemoryPlacement::DeviceLocal;
     let (mut usable, mut dedicated) = (Vec::new(), compressed);
-    for ModifierSupport { modifier, .. } in known.iter().filter(|known| modifiers.contains(&known.modifier)) {
+    let usable_by =
+        |known: &&ModifierSupport| modifiers.contains(&known.modifier) && known.missing(spec.usage).is_empty();
+    for ModifierSupport { modifier, .. } in known.iter().filter(usable_by) {
         let (features, limits) = match interop.image_support_with(kind, &spec.query(), Some(modifier.0)) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::Unsupported => continue,
@@ -115,7 +117,7 @@ impl ExportableImage {
     /// ([`dma_buf_picture`](Self::dma_buf_picture)). Tiling, handle kind, offset and dedicated flag of the options are ignored.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] unless the image has two dimensions, one layer and one level.
+    /// [`ErrorKind::InvalidArgument`] unless the image has two dimensions, one layer, one level and no flags.
     /// [`ErrorKind::Unsupported`] if the device lacks `VK_EXT_image_drm_format_modifier`, or it was not enabled, or none of
     /// the modifiers is supported for such an image: the error lists those that the device knows for the format.
     /// Otherwise as [`new`](Self::new).
@@ -124,8 +126,9 @@ impl ExportableImage {
         const OPERATION: &str = "ExportableImage::with_modifiers";
         let spec = options.image.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT);
         options.image.shape()?;
-        if spec.view != vk::ImageViewType::TYPE_2D || spec.levels != 1 || spec.layers != 1 {
-            let message = "a picture on a dma-buf has two dimensions, one layer and one level";
+        let is_plain = spec.view == vk::ImageViewType::TYPE_2D && spec.levels == 1 && spec.layers == 1;
+        if !is_plain || !spec.flags.is_empty() {
+            let message = "a picture on a dma-buf has two dimensions, one layer, one level and no flags";
             return Err(Error::invalid(OPERATION, message).with_context("image", spec));
         }
         let texel = spec.texel_format()?;

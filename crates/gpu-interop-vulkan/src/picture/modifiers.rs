@@ -38,7 +38,7 @@ const NEEDS: [(vk::ImageUsageFlags, vk::FormatFeatureFlags); 6] = {
 
 impl ModifierSupport {
     /// The usages of an image that this modifier does not have.
-    pub(super) fn missing(&self, usage: vk::ImageUsageFlags) -> vk::ImageUsageFlags {
+    pub(crate) fn missing(&self, usage: vk::ImageUsageFlags) -> vk::ImageUsageFlags {
         let missing = NEEDS.iter().filter(|(bit, feature)| usage.contains(*bit) && !self.features.contains(*feature));
         missing.fold(vk::ImageUsageFlags::empty(), |all, (bit, _)| all | *bit)
     }

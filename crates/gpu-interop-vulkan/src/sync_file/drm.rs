@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ash::vk;
 use gpu_interop_core::handle::classify_fd;
-use gpu_interop_core::{Error, ErrorKind, ImportError, ProcessMark, Result};
+use gpu_interop_core::{Error, ErrorKind, FORKED, ImportError, ProcessMark, Result};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, opcode};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -118,6 +118,8 @@ const MAJOR: u32 = 226;
 #[derive(Debug, Clone)]
 pub struct DrmDevice {
     file: Arc<File>,
+    /// A forked process has the syncobjs of its parent, by the same handles.
+    process: ProcessMark,
 }
 
 impl AsFd for DrmDevice {
@@ -137,7 +139,7 @@ impl DrmDevice {
     pub fn new(device: OwnedFd) -> Result<Self, ImportError<OwnedFd>> {
         let file = File::from(device);
         match check(&file) {
-            Ok(()) => Ok(Self { file: Arc::new(file) }),
+            Ok(()) => Ok(Self { file: Arc::new(file), process: ProcessMark::of_this_process() }),
             Err(error) => Err(ImportError::new(error, file.into())),
         }
     }
@@ -216,7 +218,7 @@ impl DrmDevice {
             pad: 0,
         };
         // SAFETY: the opcode is of this structure; both arrays have `count` elements.
-        unsafe { call(&self.file, TIMELINE_WAIT, &mut wait) }
+        unsafe { self.call(TIMELINE_WAIT, &mut wait) }
     }
 }
 
@@ -239,6 +241,23 @@ fn check(file: &File) -> Result<()> {
             "the device's driver has no timeline syncobjs; pass fences as sync files",
         )),
         Err(errno) => Err(failed("DRM_IOCTL_GET_CAP", errno)),
+    }
+}
+
+/// The error of a call in a forked process. The kernel's functions for syncobjs do not return it.
+const FORKED_PROCESS: Errno = Errno::OWNERDEAD;
+
+impl DrmDevice {
+    /// As [`call`]. Fails in a forked process.
+    ///
+    /// # Safety
+    /// As [`call`].
+    unsafe fn call<T>(&self, opcode: Opcode, argument: &mut T) -> rustix::io::Result<()> {
+        if !self.process.is_this_process() {
+            return Err(FORKED_PROCESS);
+        }
+        // SAFETY: the caller's promises.
+        unsafe { call(&self.file, opcode, argument) }
     }
 }
 
@@ -275,6 +294,7 @@ fn deadline(timeout: Duration) -> i64 {
 /// An error for a failure whose number has one meaning in all calls.
 pub(super) fn failed(operation: &'static str, errno: Errno) -> Error {
     let (kind, message) = match errno {
+        FORKED_PROCESS => (ErrorKind::System, FORKED),
         Errno::TIME => (ErrorKind::Timeout, "the point was not reached in time; wait again, or ask its producer"),
         Errno::NOMEM => (ErrorKind::OutOfMemory, "the kernel has no memory left"),
         Errno::NODEV => (ErrorKind::DeviceLost, "the DRM device was removed; open another one"),
@@ -291,40 +311,36 @@ pub(super) fn failed(operation: &'static str, errno: Errno) -> Error {
 pub(super) struct Handle {
     device: DrmDevice,
     number: u32,
-    /// A forked process has the device of its parent, with the same handles.
-    process: ProcessMark,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.process.is_this_process() {
-            let mut handle = Create { handle: self.number, flags: 0 };
-            // SAFETY: the opcode is of this structure, and nothing uses the handle any more.
-            if let Err(error) = unsafe { call(&self.device.file, DESTROY, &mut handle) } {
-                tracing::warn!(%error, "a syncobj was not destroyed");
-            }
+        let mut handle = Create { handle: self.number, flags: 0 };
+        // SAFETY: the opcode is of this structure, and nothing uses the handle any more.
+        match unsafe { self.device.call(DESTROY, &mut handle) } {
+            Ok(()) | Err(FORKED_PROCESS) => {}
+            Err(error) => tracing::warn!(%error, "a syncobj was not destroyed"),
         }
     }
 }
 
 impl Handle {
     fn of(device: &DrmDevice, number: u32) -> Self {
-        Self { device: device.clone(), number, process: ProcessMark::of_this_process() }
+        Self { device: device.clone(), number }
     }
 
     /// A new syncobj without a fence.
     pub(super) fn create(device: &DrmDevice) -> Result<Self> {
         let mut created = Create { handle: 0, flags: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&device.file, CREATE, &mut created) }
-            .map_err(|errno| failed("DRM_IOCTL_SYNCOBJ_CREATE", errno))?;
+        unsafe { device.call(CREATE, &mut created) }.map_err(|errno| failed("DRM_IOCTL_SYNCOBJ_CREATE", errno))?;
         Ok(Self::of(device, created.handle))
     }
 
     pub(super) fn import(device: &DrmDevice, file: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let mut found = HandleFile { handle: 0, flags: 0, fd: file.as_raw_fd(), pad: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&device.file, FD_TO_HANDLE, &mut found) }?;
+        unsafe { device.call(FD_TO_HANDLE, &mut found) }?;
         Ok(Self::of(device, found.handle))
     }
 
@@ -332,7 +348,7 @@ impl Handle {
     pub(super) fn import_sync_file(&self, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
         let mut set = HandleFile { handle: self.number, flags: SYNC_FILE, fd: file.as_raw_fd(), pad: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&self.device.file, FD_TO_HANDLE, &mut set) }
+        unsafe { self.device.call(FD_TO_HANDLE, &mut set) }
     }
 
     /// A descriptor of the syncobj, or of its fence as a sync file.
@@ -340,7 +356,7 @@ impl Handle {
         const OPERATION: &str = "DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD";
         let mut made = HandleFile { handle: self.number, flags: if sync_file { SYNC_FILE } else { 0 }, fd: -1, pad: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&self.device.file, HANDLE_TO_FD, &mut made) }.map_err(|errno| failed(OPERATION, errno))?;
+        unsafe { self.device.call(HANDLE_TO_FD, &mut made) }.map_err(|errno| failed(OPERATION, errno))?;
         if made.fd < 0 {
             return Err(Error::new(ErrorKind::System, OPERATION, "the kernel returned no descriptor; report it"));
         }
@@ -353,7 +369,7 @@ impl Handle {
         let mut point = 0_u64;
         let mut array = self.array(&raw mut point, if submitted { QUERY_LAST_SUBMITTED } else { 0 });
         // SAFETY: the opcode is of this structure; both arrays have one element, and that of the points is writable.
-        unsafe { call(&self.device.file, QUERY, &mut array) }?;
+        unsafe { self.device.call(QUERY, &mut array) }?;
         Ok(point)
     }
 
@@ -361,7 +377,7 @@ impl Handle {
     pub(super) fn signal(&self, mut point: u64) -> rustix::io::Result<()> {
         let mut array = self.array(&raw mut point, 0);
         // SAFETY: the opcode is of this structure; both arrays have one element.
-        unsafe { call(&self.device.file, TIMELINE_SIGNAL, &mut array) }
+        unsafe { self.device.call(TIMELINE_SIGNAL, &mut array) }
     }
 
     fn array(&self, point: *mut u64, flags: u32) -> TimelineArray {
@@ -375,14 +391,14 @@ impl Handle {
         let mut transfer =
             Transfer { source, destination, source_point: point, destination_point: to_point, flags: 0, pad: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&self.device.file, TRANSFER, &mut transfer) }
+        unsafe { self.device.call(TRANSFER, &mut transfer) }
     }
 
     /// Makes an eventfd count when a point is reached.
     pub(super) fn eventfd(&self, point: u64, flags: u32, event: BorrowedFd<'_>) -> rustix::io::Result<()> {
         let mut request = EventFd { handle: self.number, flags, point, fd: event.as_raw_fd(), pad: 0 };
         // SAFETY: the opcode is of this structure.
-        unsafe { call(&self.device.file, EVENTFD, &mut request) }
+        unsafe { self.device.call(EVENTFD, &mut request) }
     }
 
     pub(super) fn number(&self) -> u32 {

@@ -334,10 +334,15 @@ impl ExportableVideo {
     /// The device that the picture belongs to.
     #[must_use]
     pub fn interop(&self) -> &VulkanInterop {
+        self.first_image().interop()
+    }
+
+    /// The image of the first plane.
+    pub(crate) fn first_image(&self) -> &OwnedImage {
         match &self.images {
             // A format has at least two planes.
-            Images::Separate(images) => images[0].image().interop(),
-            Images::Planar(image) => image.interop(),
+            Images::Separate(images) => images[0].image(),
+            Images::Planar(image) => image,
         }
     }
 
