@@ -317,30 +317,30 @@ mod tests {
     use crate::native::RECORDED;
 
     /// A buffer that wgpu imports, with its device; `None` without Vulkan.
-    fn imported() -> Option<(ImportedBuffer, HeadlessContext)> {
+    fn imported() -> std::result::Result<Option<(ImportedBuffer, HeadlessContext)>, Box<dyn std::error::Error>> {
         let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
         desc.backends = wgpu::Backends::VULKAN;
         desc.flags = wgpu::InstanceFlags::empty();
         let instance = wgpu::Instance::new(desc);
         let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
-        let Ok(adapter) = adapter.inspect_err(|error| println!("skipped: {error}")) else { return None };
-        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default()).expect("a device");
-        let choice = DeviceChoice::Identity(crate::identity(&device).expect("Vulkan"));
-        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice)).expect("the same GPU");
+        let Ok(adapter) = adapter.inspect_err(|error| println!("skipped: {error}")) else { return Ok(None) };
+        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default())?;
+        let choice = DeviceChoice::Identity(crate::identity(&device)?);
+        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice))?;
         let usage = Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
-        let exported = ExportableBuffer::new(producer.interop(), &BufferOptions::new(64, usage)).expect("exportable");
-        let importer = Importer::new(&device, &queue).expect("Vulkan");
+        let exported = ExportableBuffer::new(producer.interop(), &BufferOptions::new(64, usage))?;
+        let importer = Importer::new(&device, &queue)?;
         let usage_of_wgpu = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let desc = wgpu::BufferDescriptor { label: None, size: 64, usage: usage_of_wgpu, mapped_at_creation: false };
-        let request = exported.import_request().expect("a request");
-        let buffer = importer.import_buffer(request, &desc, &BufferImportOptions::new(64, usage)).expect("imported");
-        Some((buffer, producer))
+        let request = exported.import_request()?;
+        let buffer = importer.import_buffer(request, &desc, &BufferImportOptions::new(64, usage))?;
+        Ok(Some((buffer, producer)))
     }
 
     /// Each way to end an access releases the object once.
     #[test]
     fn an_access_acquires_and_releases() {
-        let Some((buffer, _producer)) = imported() else { return };
+        let Some((buffer, _producer)) = imported().expect("an import") else { return };
         assert_eq!(RECORDED.take(), [], "the producer owns the memory");
         drop(buffer.begin_access(Fences::Completed).expect("begun"));
         assert_eq!(RECORDED.take(), [Transfer::Acquire, Transfer::Release]);
@@ -355,7 +355,7 @@ mod tests {
     fn a_failed_sync_file_is_reported_once_the_work_has_ended() {
         use std::os::fd::AsFd as _;
 
-        let Some((buffer, producer)) = imported() else { return };
+        let Some((buffer, producer)) = imported().expect("an import") else { return };
         if producer.interop().sync_file_features().expect("queried").importable {
             println!("skipped: the device imports sync files, which a pipe is not");
             return;

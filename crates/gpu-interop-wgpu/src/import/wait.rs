@@ -105,7 +105,7 @@ impl Given {
 }
 
 /// The error of failed work. `None` for other work, and for a kernel without such a status.
-#[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+#[cfg_attr(not(all(test, target_os = "linux")), allow(unused_variables))]
 fn errno(index: usize, file: BorrowedFd<'_>) -> Option<i32> {
     #[cfg(test)]
     if let Some(failed) = FAILED.get() {
