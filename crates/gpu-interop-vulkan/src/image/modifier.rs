@@ -121,6 +121,7 @@ pub(crate) fn dma_buf_plane(operation: &'static str, memory: &Memory, offset: u6
 impl ExportableImage {
     /// Creates an image whose layout is one of these DRM modifiers, chosen by the driver, exported as a dma-buf
     /// ([`dma_buf_picture`](Self::dma_buf_picture)). Tiling, handle kind, offset and dedicated flag of the options are ignored.
+    /// Releases go to `VK_QUEUE_FAMILY_EXTERNAL`, so an importer chooses [`Producer::SameDriver`](crate::Producer::SameDriver).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] unless the image has two dimensions, one layer and one level.

@@ -19,6 +19,9 @@ pub enum Fences<'a> {
     /// The implicit fences of the picture's dma-bufs, which producers such as OpenGL and compositors add. wgpu's queue waits
     /// for them where the kernel returns them as sync files (Linux 6.0) and the device imports these. Elsewhere the CPU waits:
     /// it calls `poll` on the dma-bufs.
+    ///
+    /// Producers with Vulkan add no implicit fences, unless they add a sync file themselves
+    /// (`gpu_interop::vulkan::set_dma_buf_fence`). Without fences nothing waits.
     #[cfg(unix)]
     Implicit,
     /// Sync files, such as the acquire fences of Wayland's explicit synchronisation or PipeWire, or `in_fence_fd`. They are
@@ -155,7 +158,8 @@ impl ImportedTexture {
     /// Gives the texture to wgpu, behind `fences`: everything that is submitted to wgpu's queue from now on executes after
     /// the producer's work, and sees its results. Submits a barrier that acquires the image from the producer's queue family.
     ///
-    /// Blocks only where the device or the kernel cannot wait on the GPU: see [`Fences`]. wgpu's queue waits as a whole, so
+    /// Blocks only where the device or the kernel cannot wait on the GPU: see [`Fences`]. The wait happens on the GPU if
+    /// `importable` of `VulkanInterop::sync_file_features` is `true` for the device. wgpu's queue waits as a whole, so
     /// begin an access as late as possible.
     ///
     /// # Errors

@@ -169,7 +169,8 @@ impl EndedAccess {
     }
 
     /// The fence of everything that was submitted to wgpu's queue so far, and so of this access, as a new sync file: a release
-    /// fence for the producer. The caller owns it. `None` if the work has completed and the driver makes no sync file for that.
+    /// fence for the producer. One sync file covers all accesses that have ended before this call: pass duplicates of it to
+    /// their producers. The caller owns it. `None` if the work has completed and the driver makes no sync file for that.
     /// Makes an empty submission that signals a semaphore, and calls `vkGetSemaphoreFdKHR`.
     ///
     /// # Errors
