@@ -142,6 +142,14 @@ impl ExportableBuffer {
     }
 }
 
+/// Adds the remedy to an error for dma-bufs without a modifier: some drivers export none.
+pub(crate) fn needs_modifier(error: Error, kind: MemoryHandleKind, remedy: &str) -> Error {
+    if !cfg!(unix) || kind != MemoryHandleKind::DmaBufFd || error.kind() != ErrorKind::Unsupported {
+        return error;
+    }
+    error.with_context("remedy", format_args!("some drivers export dma-bufs with a modifier only; use {remedy}"))
+}
+
 /// Vulkan's flag for the kind, if both the device and this crate export it.
 pub(crate) fn exportable_as(
     kind: MemoryHandleKind,

@@ -195,6 +195,15 @@ impl VulkanInterop {
         handles::OPTIONAL_EXTENSIONS
     }
 
+    /// `true` if the physical device lists an extension, enabled or not. Calls `vkEnumerateDeviceExtensionProperties`; `false` if
+    /// that fails, or in a forked process.
+    #[doc(alias = "vkEnumerateDeviceExtensionProperties")]
+    #[must_use]
+    pub fn lists_extension(&self, name: &CStr) -> bool {
+        // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
+        !self.is_forked() && unsafe { has_extension(self.instance(), self.physical_device(), name) }
+    }
+
     /// `true` if this keeps the device alive.
     pub(crate) fn keeps_device(&self) -> bool {
         !(*self.shared.owner).is::<()>()

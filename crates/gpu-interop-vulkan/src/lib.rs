@@ -162,6 +162,6 @@ pub use shape::{array_shape, array_usage};
 #[cfg(unix)]
 pub use sync_file::{DmaBufAccess, SyncFileSemaphore, dma_buf_fence, set_dma_buf_fence};
 #[cfg(target_os = "linux")]
-pub use sync_file::{DrmDevice, DrmSyncobj, DrmSyncobjState};
+pub use sync_file::{DrmDevice, DrmSyncobj, DrmSyncobjState, SyncFileStatus, sync_file_status};
 pub use timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

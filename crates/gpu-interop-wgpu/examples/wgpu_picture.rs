@@ -259,12 +259,6 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             }
             Ok(())
         }
-
-        /// The modifiers without compression.
-        fn modifiers(&self, code: DrmFourcc) -> Result<Vec<DrmModifier>> {
-            let found = self.importer.picture_modifiers(code, usages(code))?;
-            Ok(found.iter().filter(|found| found.memory_planes == 1).map(|found| found.modifier).collect())
-        }
     }
 
     pub(super) fn main() -> Result<()> {
@@ -273,7 +267,7 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
         let (mut linear, mut tiled) = (0, 0);
         for code in ["AR24", "XR24", "AB24", "AB30", "R8  ", "GR88", "AB4H"].map(DrmFourcc::from_code) {
             let modifiers = match sides.importer.picture_modifiers(code, TextureUsages::COPY_SRC) {
-                Ok(_) => sides.modifiers(code)?,
+                Ok(_) => sides.importer.plane_modifiers(code, usages(code))?,
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     println!("{name} imports no pictures: {error}");
                     return Ok(());
@@ -293,6 +287,8 @@ fn main(@builtin(global_invocation_id) item: vec3<u32>) {
             if bytes == 2 && !sides.device.features().contains(wgpu::Features::TEXTURE_FORMAT_16BIT_NORM) {
                 continue;
             }
+            let common = sides.importer.plane_modifiers(DrmFourcc::from_code(code), TextureUsages::COPY_SRC)?;
+            assert!(common.contains(&DrmModifier::LINEAR), "{code}: {common:?}");
             let file = memory(&sides.producer, 1 << 20)?;
             let pitch = u64::from(SIDE) * 2 * bytes;
             let plane =

@@ -35,6 +35,10 @@
 #![cfg_attr(feature = "vulkan", doc = "| export a buffer of Vulkan | [`vulkan::ExportableBuffer`] |")]
 #![cfg_attr(feature = "vulkan", doc = "| export an image of Vulkan | [`vulkan::ExportableImage`] |")]
 #![cfg_attr(feature = "vulkan", doc = "| export a picture of a video | [`vulkan::ExportableVideo`] |")]
+#![cfg_attr(
+    all(feature = "vulkan", unix),
+    doc = "| take dma-bufs of cameras, decoders and compositors (Wayland, PipeWire, VA-API) | [`vulkan::ImportedPicture`]; on a compute device [`vulkan::PictureFeed`]; in wgpu the crate `gpu-interop-wgpu` |"
+)]
 #![cfg_attr(feature = "vulkan", doc = "| share the application's own Vulkan device | [`vulkan::VulkanInterop`] |")]
 #![cfg_attr(feature = "vulkan", doc = "| share a timeline with Vulkan | [`vulkan::shared_timeline`] |")]
 #![cfg_attr(feature = "vulkan", doc = "| transfer ownership | [`vulkan::OwnershipTransfer`] |")]

@@ -24,7 +24,8 @@ pub struct DmaBufPlane {
     /// Row pitch, bytes.
     pub pitch: u64,
     /// `true` if the dma-buf is a dedicated allocation of the exporting API (`VkMemoryDedicatedAllocateInfo`). Planes in the
-    /// same dma-buf have the same value.
+    /// same dma-buf have the same value. Wayland, PipeWire and VA-API do not transmit it: leave it `false` there. Between two
+    /// processes of Vulkan, send it along: NVIDIA's driver needs it.
     pub dedicated: bool,
 }
 

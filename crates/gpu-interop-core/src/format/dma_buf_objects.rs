@@ -90,10 +90,7 @@ impl DmaBufPicture {
         let format = self.format.with_alpha();
         let formats = match (VideoFormat::from_drm(format), TexelRow::of_drm(format)) {
             (Some(video), _) => (0..video.planes())
-                .filter_map(|plane| {
-                    let row = TexelRow::of_array(video.texel(plane))?;
-                    Some((row.drm?, video.plane_extent(plane, self.extent)))
-                })
+                .filter_map(|plane| Some((video.plane_drm(plane)?, video.plane_extent(plane, self.extent))))
                 .collect(),
             (None, Some(_)) => vec![(self.format, self.extent)],
             (None, None) => {

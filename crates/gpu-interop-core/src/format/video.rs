@@ -192,6 +192,12 @@ impl VideoFormat {
         TexelRow::of_array(self.texel(plane)).map_or(0, |row| row.vulkan)
     }
 
+    /// The `DRM_FORMAT_*` of a plane as a picture of its own, `R8  ` to `GR32`.
+    #[must_use]
+    pub fn plane_drm(self, plane: usize) -> Option<DrmFourcc> {
+        TexelRow::of_array(self.texel(plane))?.drm
+    }
+
     /// Width and height of a plane in texels, for a picture of this width and height in luma texels. An odd width or height
     /// is rounded up: the last chroma texel then covers luma texels of one column or row.
     #[must_use]

@@ -5,7 +5,7 @@ use gpu_interop_core::{Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
 use super::{ImageSpec, OwnedImage, Unbound};
-use crate::export::exportable_as;
+use crate::export::{exportable_as, needs_modifier};
 use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
@@ -115,13 +115,14 @@ impl ExportableImage {
         "VkExportMemoryAllocateInfo"
     ))]
     pub fn new(interop: &VulkanInterop, options: &ImageOptions) -> Result<Self> {
-        let features = options.image.check(OPERATION, interop, options.handle)?;
-        let Some(types) = exportable_as(options.handle, &features) else {
-            return Err(Error::unsupported(OPERATION, "the device cannot export this image as this kind of handle")
-                .with_device(interop.identity())
+        let remedy = |error| needs_modifier(error, options.handle, "ExportableImage::with_modifiers");
+        let features = options.image.check(OPERATION, interop, options.handle).map_err(remedy)?;
+        let types = exportable_as(options.handle, &features).ok_or_else(|| {
+            let message = "the device cannot export this image as this kind of handle";
+            remedy(Error::unsupported(OPERATION, message).with_device(interop.identity()))
                 .with_context("handle", options.handle)
-                .with_context("image", options.image));
-        };
+                .with_context("image", options.image)
+        })?;
         let image = Unbound::new(interop, &options.image, types)?;
         let needs = image.needs();
         let linear = options.image.tiling == vk::ImageTiling::LINEAR && options.memory == MemoryPlacement::DeviceLocal;

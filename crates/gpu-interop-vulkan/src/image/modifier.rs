@@ -2,7 +2,7 @@
 
 use ash::vk;
 use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier, TexelRow};
-use gpu_interop_core::{Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result};
+use gpu_interop_core::{Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, VideoFormat};
 
 use super::export::{ExportableImage, ImageOptions};
 use super::planar::memory_plane_aspect;
@@ -93,8 +93,16 @@ pub(crate) fn dma_buf_picture(
     let planes = (0..memory_planes).map(plane).collect::<Result<Vec<_>>>()?;
     // RADV of Mesa 22.3 reports every plane after the first like this.
     if (1..planes.len()).any(|index| planes[..index].iter().any(|other| other.offset == planes[index].offset)) {
+        let remedy = match VideoFormat::from_drm(format) {
+            Some(video) => {
+                let codes: Vec<_> =
+                    (0..video.planes()).filter_map(|plane| Some(video.plane_drm(plane)?.to_string())).collect();
+                format!("create an image of each plane with ExportableImage::with_modifiers ({})", codes.join(", "))
+            }
+            None => "choose a modifier with one memory plane".to_owned(),
+        };
         let message =
-            "the driver reports the same offset for two memory planes; use a newer driver, or PlaneStorage::Separate";
+            format!("the driver reports the same offset for two memory planes; use a newer driver, or {remedy}");
         return Err(Error::new(ErrorKind::Driver, operation, message)
             .with_device(image.interop().identity())
             .with_context("modifier", modifier));
@@ -115,6 +123,7 @@ pub(crate) fn dma_buf_plane(operation: &'static str, memory: &Memory, offset: u6
 impl ExportableImage {
     /// Creates an image whose layout is one of these DRM modifiers, chosen by the driver, exported as a dma-buf
     /// ([`dma_buf_picture`](Self::dma_buf_picture)). Tiling, handle kind, offset and dedicated flag of the options are ignored.
+    /// Releases go to `VK_QUEUE_FAMILY_EXTERNAL`, so an importer chooses [`Producer::SameDriver`](crate::Producer::SameDriver).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] unless the image has two dimensions, one layer, one level and no flags.

@@ -31,6 +31,10 @@ pub enum Producer {
     Foreign,
     /// The same physical device and driver, such as a compositor on this GPU that uses Vulkan with the same driver:
     /// `VK_QUEUE_FAMILY_EXTERNAL`. Needs no extension.
+    ///
+    /// Both are the same if `deviceUUID` and `driverUUID` of `VkPhysicalDeviceIDProperties` are equal on both sides. The
+    /// `main_device` of Wayland's `linux-dmabuf` names the device only, not the driver. `ExportableImage` and `ExportableVideo`
+    /// release to `VK_QUEUE_FAMILY_EXTERNAL`: choose this for their pictures.
     SameDriver,
 }
 

@@ -17,7 +17,8 @@ use crate::interop::VulkanInterop;
 pub struct ModifierSupport {
     /// The modifier.
     pub modifier: DrmModifier,
-    /// Number of memory planes, 1 to 4: those of the format, and with compression more.
+    /// Number of memory planes, 1 to 4: those of the format, and one for each kind of compression metadata. 1 means that no
+    /// compression metadata has a plane.
     pub memory_planes: usize,
     /// Features of images with the format and the modifier. `DISJOINT` allows memory planes in several dma-bufs.
     pub features: vk::FormatFeatureFlags,
@@ -56,7 +57,8 @@ impl VulkanInterop {
     }
 
     /// The DRM modifiers with which the device imports pictures of a format for a usage
-    /// ([`ImportedPicture`](crate::ImportedPicture)). Pass them to a producer that allocates. Calls
+    /// ([`ImportedPicture`](crate::ImportedPicture)), in the driver's order, which Vulkan gives no meaning. Pass them all to
+    /// a producer that allocates, which chooses. Calls
     /// `vkGetPhysicalDeviceFormatProperties2`, and `vkGetPhysicalDeviceImageFormatProperties2` for each.
     ///
     /// # Errors

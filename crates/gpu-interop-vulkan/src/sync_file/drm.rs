@@ -261,11 +261,11 @@ impl DrmDevice {
     }
 }
 
-/// Calls a DRM driver, and again after a signal.
+/// Calls a driver, and again after a signal.
 ///
 /// # Safety
 /// `opcode` must be of `T`, and addresses in the argument valid for the call.
-unsafe fn call<T>(file: &File, opcode: Opcode, argument: &mut T) -> rustix::io::Result<()> {
+pub(super) unsafe fn call<T>(file: impl AsFd, opcode: Opcode, argument: &mut T) -> rustix::io::Result<()> {
     // The type of the number differs between libraries of C.
     #[allow(clippy::cast_possible_truncation, clippy::cast_lossless, clippy::unnecessary_cast)]
     let opcode = opcode as libc::Ioctl;
@@ -273,7 +273,7 @@ unsafe fn call<T>(file: &File, opcode: Opcode, argument: &mut T) -> rustix::io::
         let argument: *mut c_void = std::ptr::from_mut(argument).cast();
         // libc's function, as drivers call it: emulations and traces of kernel drivers replace that.
         // SAFETY: the descriptor is open; the caller promises the rest.
-        if unsafe { libc::ioctl(file.as_raw_fd(), opcode, argument) } >= 0 {
+        if unsafe { libc::ioctl(file.as_fd().as_raw_fd(), opcode, argument) } >= 0 {
             return Ok(());
         }
         match Errno::from_io_error(&std::io::Error::last_os_error()) {

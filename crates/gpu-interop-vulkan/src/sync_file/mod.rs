@@ -7,11 +7,15 @@ mod dma_buf;
 mod drm;
 mod semaphore;
 #[cfg(target_os = "linux")]
+mod status;
+#[cfg(target_os = "linux")]
 mod syncobj;
 
 pub use dma_buf::{DmaBufAccess, dma_buf_fence, set_dma_buf_fence};
 #[cfg(target_os = "linux")]
 pub use drm::DrmDevice;
 pub use semaphore::SyncFileSemaphore;
+#[cfg(target_os = "linux")]
+pub use status::{SyncFileStatus, sync_file_status};
 #[cfg(target_os = "linux")]
 pub use syncobj::{DrmSyncobj, DrmSyncobjState};

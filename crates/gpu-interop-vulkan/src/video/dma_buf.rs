@@ -16,7 +16,8 @@ const OPERATION: &str = "ExportableVideo::with_modifiers";
 impl ExportableVideo {
     /// Creates one multi-planar image whose layout is one of these DRM modifiers, chosen by the driver, exported as a dma-buf
     /// ([`dma_buf_picture`](Self::dma_buf_picture)). Storage, tiling and handle kind of the options are ignored. With
-    /// [`DrmModifier::LINEAR`], compute devices that import dma-bufs can map its planes.
+    /// [`DrmModifier::LINEAR`], compute devices that import dma-bufs can map its planes. Releases go to
+    /// `VK_QUEUE_FAMILY_EXTERNAL`, so an importer chooses [`Producer::SameDriver`](crate::Producer::SameDriver).
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device lacks `VK_EXT_image_drm_format_modifier`, or it was not enabled, or none of

@@ -7,7 +7,7 @@ use gpu_interop_core::{
 };
 
 use super::spec::{PlaneStorage, VideoSpec};
-use crate::export::exportable_as;
+use crate::export::{exportable_as, needs_modifier};
 use crate::handles;
 use crate::image::planar::{Planar, plane_aspect};
 use crate::image::{ExportableImage, ImageOptions, OwnedImage};
@@ -385,10 +385,10 @@ fn error(failure: ImportError<MemoryImport>) -> Error {
 /// Creates a multi-planar image.
 fn planar(interop: &VulkanInterop, options: &VideoOptions) -> Result<OwnedImage> {
     let VideoOptions { video, memory: placement, handle } = *options;
-    let features = video.check_planar(OPERATION, interop, handle)?;
+    let remedy = |error| needs_modifier(error, handle, "ExportableVideo::with_modifiers");
+    let features = video.check_planar(OPERATION, interop, handle).map_err(remedy)?;
     let unsupported = |message: &str| {
-        Error::unsupported(OPERATION, message)
-            .with_device(interop.identity())
+        remedy(Error::unsupported(OPERATION, message).with_device(interop.identity()))
             .with_context("handle", handle)
             .with_context("picture", format_args!("{video:?}"))
     };

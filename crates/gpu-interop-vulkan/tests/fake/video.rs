@@ -157,7 +157,8 @@ fn dma_bufs_with_modifiers() {
     let video = ExportableVideo::with_modifiers(&interop, &options, &[other, tiled, linear]).expect("a picture");
     let picture = video.dma_buf_picture().expect("dma-bufs");
     assert_eq!((picture.format, picture.modifier, picture.extent), (DrmFourcc::from_code("NV12"), linear, [16, 8]));
-    assert_eq!(picture.planes.iter().map(|plane| plane.dedicated).collect::<Vec<_>>(), [false; 2]);
+    let planes: Vec<_> = picture.planes.iter().map(|plane| (plane.offset, plane.dedicated)).collect();
+    assert_eq!(planes, [(0, false), (4096, false)]);
     drop((video, picture));
     assert_calls(&[
         // VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT, VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT.
@@ -219,6 +220,31 @@ fn every_memory_plane_of_a_modifier_is_exported() {
         aspects,
         expected.map(|aspect| format!("vkGetImageSubresourceLayout 0xa1, aspect {aspect}, level 0, layer 0"))
     );
+}
+
+/// RADV of Mesa 22.3 reports every memory plane at the offset of the first one.
+#[test]
+fn planes_at_one_offset_are_an_error_with_a_remedy() {
+    let interop = start(Settings { modifiers: true, plane_step: 0, ..Settings::default() });
+    let options = options(VideoFormat::Nv12, PlaneStorage::Separate);
+    let video = ExportableVideo::with_modifiers(&interop, &options, &[DrmModifier::LINEAR]).expect("a picture");
+    let error = video.dma_buf_picture().expect_err("wrong offsets");
+    assert_eq!(error.kind(), ErrorKind::Driver);
+    assert!(error.message().contains("ExportableImage::with_modifiers ('R8  ', 'GR88')"), "{error}");
+}
+
+/// Drivers that export dma-bufs with a modifier only.
+#[test]
+fn linear_tiling_that_is_no_dma_buf_has_modifiers_as_the_remedy() {
+    let interop = start(Settings { modifiers: true, linear_dma_bufs: false, ..Settings::default() });
+    for storage in [PlaneStorage::Separate, PlaneStorage::Joint] {
+        let options = options(VideoFormat::Nv12, storage).handle(MemoryHandleKind::DmaBufFd);
+        let error = ExportableVideo::new(&interop, &options).map(drop).expect_err("needs a modifier");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("::with_modifiers"), "{error}");
+        // Opaque handles need none.
+        ExportableVideo::new(&interop, &options.handle(MemoryHandleKind::OpaqueFd)).expect("a picture");
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use gpu_interop::{Error, ErrorKind, Result};
 
+#[cfg(unix)]
+use super::wait::Given;
 use crate::interop::Graphics;
 use crate::native::objects::{Resource, Transfer};
 use crate::object::{self, Handle};
@@ -17,11 +19,17 @@ pub enum Fences<'a> {
     /// The implicit fences of the picture's dma-bufs, which producers such as OpenGL and compositors add. wgpu's queue waits
     /// for them where the kernel returns them as sync files (Linux 6.0) and the device imports these. Elsewhere the CPU waits:
     /// it calls `poll` on the dma-bufs.
+    ///
+    /// Producers with Vulkan add no implicit fences, unless they add a sync file themselves
+    /// (`gpu_interop::vulkan::set_dma_buf_fence`). Without fences nothing waits.
     #[cfg(unix)]
     Implicit,
     /// Sync files, such as the acquire fences of Wayland's explicit synchronisation or PipeWire, or `in_fence_fd`. They are
     /// borrowed: the caller's descriptors stay open. wgpu's queue waits for them, or the CPU where the device does not import
     /// them.
+    ///
+    /// The kernel signals the fence of a producer that was killed or has lost its device, and the wait ends. On Linux
+    /// [`EndedAccess::wait`] and `EndedAccess::check_fences` return the failure.
     #[cfg(unix)]
     SyncFiles(&'a [std::os::fd::BorrowedFd<'a>]),
     /// No fence: the producer's work has completed, for example because the application waited for it.
@@ -73,18 +81,18 @@ impl Imported {
                            the object to wgpu: import it again";
             return Err(Error::invalid(operation, message));
         }
-        match self.acquire(operation, fences) {
-            Ok(()) => Ok(Access { imported: Some(self.clone()) }),
-            Err(error) => {
-                self.in_access.store(false, Ordering::Release);
-                Err(error)
-            }
+        let begun = self.acquire(operation, fences);
+        if begun.is_err() {
+            self.in_access.store(false, Ordering::Release);
         }
+        begun
     }
 
     /// Waits for the producer, and acquires the object from it.
-    fn acquire(&self, operation: &'static str, fences: Fences<'_>) -> Result<()> {
-        let Self { graphics, resource, .. } = self;
+    fn acquire(self: &Arc<Self>, operation: &'static str, fences: Fences<'_>) -> Result<Access> {
+        let Self { graphics, resource, .. } = &**self;
+        #[cfg(unix)]
+        let given = Given::new(operation, fences)?;
         // Until the submission below has been made, or has failed.
         #[cfg(unix)]
         let _staged = self.wait(operation, fences)?;
@@ -94,6 +102,11 @@ impl Imported {
             let barriers = graphics.native.record(&graphics.device, Transfer::Acquire, &[resource])?;
             graphics.queue.submit(barriers.into_iter().chain([self.record_use()]));
             Ok(())
+        })?;
+        Ok(Access {
+            imported: Some(self.clone()),
+            #[cfg(unix)]
+            given,
         })
     }
 
@@ -145,7 +158,8 @@ impl ImportedTexture {
     /// Gives the texture to wgpu, behind `fences`: everything that is submitted to wgpu's queue from now on executes after
     /// the producer's work, and sees its results. Submits a barrier that acquires the image from the producer's queue family.
     ///
-    /// Blocks only where the device or the kernel cannot wait on the GPU: see [`Fences`]. wgpu's queue waits as a whole, so
+    /// Blocks only where the device or the kernel cannot wait on the GPU: see [`Fences`]. The wait happens on the GPU if
+    /// `importable` of `VulkanInterop::sync_file_features` is `true` for the device. wgpu's queue waits as a whole, so
     /// begin an access as late as possible.
     ///
     /// # Errors
@@ -206,6 +220,8 @@ impl ImportedBuffer {
 pub struct Access {
     /// `None` once it has ended.
     imported: Option<Arc<Imported>>,
+    #[cfg(unix)]
+    given: Given,
 }
 
 impl Access {
@@ -222,7 +238,12 @@ impl Access {
         // Not reachable: an end consumes the access.
         let imported = self.imported.take().ok_or_else(|| Error::invalid(OPERATION, "the access has ended"))?;
         let submission = imported.release(OPERATION)?;
-        Ok(EndedAccess { imported, submission })
+        Ok(EndedAccess {
+            imported,
+            submission,
+            #[cfg(unix)]
+            given: std::mem::take(&mut self.given),
+        })
     }
 }
 
@@ -241,6 +262,8 @@ impl Drop for Access {
 pub struct EndedAccess {
     pub(super) imported: Arc<Imported>,
     submission: wgpu::SubmissionIndex,
+    #[cfg(unix)]
+    pub(super) given: Given,
 }
 
 impl EndedAccess {
@@ -253,6 +276,8 @@ impl EndedAccess {
     /// Calls `callback` when wgpu's queue has completed the release and everything that was submitted before this call, as
     /// `wgpu::Queue::on_submitted_work_done`: in a later call of `wgpu::Device::poll` or `wgpu::Queue::submit`. Give the buffer back
     /// to its producer there.
+    ///
+    /// The work of a killed producer counts as done: call `check_fences` in the callback.
     pub fn on_done(&self, callback: impl FnOnce() + Send + 'static) {
         self.imported.graphics.queue.on_submitted_work_done(callback);
     }
@@ -260,11 +285,15 @@ impl EndedAccess {
     /// Blocks until wgpu's queue has completed the release.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`]; [`ErrorKind::DeviceLost`] with wgpu's error as the source.
+    /// [`ErrorKind::Timeout`]; [`ErrorKind::DeviceLost`] with wgpu's error as the source. On Linux also
+    /// [`ErrorKind::Cancelled`] if a sync file of [`Fences::SyncFiles`] has failed: the release has completed then.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         const OPERATION: &str = "EndedAccess::wait";
         let wait = wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
         match self.imported.graphics.device.poll(wait) {
+            #[cfg(unix)]
+            Ok(_) => self.given.check(OPERATION),
+            #[cfg(not(unix))]
             Ok(_) => Ok(()),
             Err(wgpu::PollError::Timeout) => {
                 let message = "wgpu's queue has not completed the access; wait longer, and look for a producer whose fence is \
@@ -291,25 +320,31 @@ mod tests {
     use crate::import::Importer;
     use crate::native::RECORDED;
 
-    /// Each way to end an access releases the object once.
-    #[test]
-    fn an_access_acquires_and_releases() {
+    /// A buffer that wgpu imports, with its device; `None` without Vulkan.
+    fn imported() -> std::result::Result<Option<(ImportedBuffer, HeadlessContext)>, Box<dyn std::error::Error>> {
         let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
         desc.backends = wgpu::Backends::VULKAN;
         desc.flags = wgpu::InstanceFlags::empty();
         let instance = wgpu::Instance::new(desc);
         let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
-        let Ok(adapter) = adapter.inspect_err(|error| println!("skipped: {error}")) else { return };
-        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default()).expect("a device");
-        let choice = DeviceChoice::Identity(crate::identity(&device).expect("Vulkan"));
-        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice)).expect("the same GPU");
+        let Ok(adapter) = adapter.inspect_err(|error| println!("skipped: {error}")) else { return Ok(None) };
+        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default())?;
+        let choice = DeviceChoice::Identity(crate::identity(&device)?);
+        let producer = HeadlessContext::new(&HeadlessOptions::default().device(choice))?;
         let usage = Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
-        let exported = ExportableBuffer::new(producer.interop(), &BufferOptions::new(64, usage)).expect("exportable");
-        let importer = Importer::new(&device, &queue).expect("Vulkan");
+        let exported = ExportableBuffer::new(producer.interop(), &BufferOptions::new(64, usage))?;
+        let importer = Importer::new(&device, &queue)?;
         let usage_of_wgpu = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let desc = wgpu::BufferDescriptor { label: None, size: 64, usage: usage_of_wgpu, mapped_at_creation: false };
-        let request = exported.import_request().expect("a request");
-        let buffer = importer.import_buffer(request, &desc, &BufferImportOptions::new(64, usage)).expect("imported");
+        let request = exported.import_request()?;
+        let buffer = importer.import_buffer(request, &desc, &BufferImportOptions::new(64, usage))?;
+        Ok(Some((buffer, producer)))
+    }
+
+    /// Each way to end an access releases the object once.
+    #[test]
+    fn an_access_acquires_and_releases() {
+        let Some((buffer, _producer)) = imported().expect("an import") else { return };
         assert_eq!(RECORDED.take(), [], "the producer owns the memory");
         drop(buffer.begin_access(Fences::Completed).expect("begun"));
         assert_eq!(RECORDED.take(), [Transfer::Acquire, Transfer::Release]);
@@ -318,5 +353,35 @@ mod tests {
         drop(buffer);
         access.end().expect("ended").wait(Duration::from_secs(20)).expect("completes");
         assert_eq!(RECORDED.take(), [Transfer::Acquire, Transfer::Release]);
+    }
+    /// The kernel signals the fence of a killed producer, too.
+    #[test]
+    fn a_failed_sync_file_is_reported_once_the_work_has_ended() {
+        use std::os::fd::AsFd as _;
+
+        let Some((buffer, producer)) = imported().expect("an import") else { return };
+        if producer.interop().sync_file_features().expect("queried").importable {
+            println!("skipped: the device imports sync files, which a pipe is not");
+            return;
+        }
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        rustix::io::write(&writer, &[1]).expect("written");
+        for (failed, fences) in [
+            (Some(1), Fences::SyncFiles(&[reader.as_fd(), reader.as_fd()])),
+            (Some(2), Fences::SyncFiles(&[reader.as_fd(), reader.as_fd()])),
+            // A pipe has no status.
+            (None, Fences::SyncFiles(&[reader.as_fd()])),
+            (Some(0), Fences::Completed),
+        ] {
+            crate::import::wait::FAILED.set(failed);
+            let ended = buffer.begin_access(fences).expect("begun").end().expect("ended");
+            let outcome = ended.wait(Duration::from_secs(20));
+            let checked = ended.check_fences();
+            assert_eq!(outcome.is_err(), failed == Some(1), "{outcome:?}");
+            for error in [outcome, checked].into_iter().filter_map(Result::err) {
+                assert_eq!(error.kind(), ErrorKind::Cancelled);
+                assert!(error.to_string().contains("sync file: 1"), "{error}");
+            }
+        }
     }
 }

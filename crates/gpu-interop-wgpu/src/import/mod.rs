@@ -41,6 +41,9 @@
 //! # }
 //! ```
 //!
+//! Producers with Vulkan add no implicit fences, unless they call `gpu_interop::vulkan::set_dma_buf_fence`: pass their sync files
+//! with `Fences::SyncFiles`. [`EndedAccess::wait`] reports a sync file of a producer that was killed.
+//!
 //! An [`Importer`] needs no compute device. With an [`Interop`](crate::Interop), make it from
 //! [`Interop::device`](crate::Interop::device) and [`Interop::queue`](crate::Interop::queue).
 //!
@@ -60,7 +63,8 @@
 //! * The producer leaves an image in the layout `GENERAL`, as APIs without layouts do, and finds it so.
 //!
 //! # Planes
-//! Import a multi-planar picture plane by plane. `DmaBufPicture::into_planes` makes a picture of each plane: `R8Unorm` and
+//! Import a multi-planar picture plane by plane, with a modifier of `Importer::plane_modifiers`.
+//! `DmaBufPicture::into_planes` makes a picture of each plane: `R8Unorm` and
 //! `Rg8Unorm` for NV12, `R16Unorm` and `Rg16Unorm` (with `Features::TEXTURE_FORMAT_16BIT_NORM`) for P010. Convert the colours in
 //! the shader. Imports into wgpu's own formats `NV12` and `P010` are rejected: wgpu 30 samples these by views of their planes,
 //! too, and drivers list fewer modifiers for them.
@@ -113,6 +117,10 @@ pub struct ImportOptions {
     /// The same physical device and driver produces the picture, with Vulkan: the queue family of ownership transfers is
     /// `VK_QUEUE_FAMILY_EXTERNAL`. The default, `VK_QUEUE_FAMILY_FOREIGN_EXT`, is right for every producer of dma-bufs, and
     /// needs `VK_EXT_queue_family_foreign`. Other imports than pictures ignore this.
+    ///
+    /// Set it for pictures of `ExportableImage` and `ExportableVideo`, which release to `VK_QUEUE_FAMILY_EXTERNAL`. Both are the
+    /// same if `deviceUUID` and `driverUUID` of `VkPhysicalDeviceIDProperties` are equal on both sides. The `main_device` of
+    /// Wayland's `linux-dmabuf` names the device only, not the driver.
     pub same_driver: bool,
     /// No render pass ends with `StoreOp::Discard` for the texture. `RENDER_ATTACHMENT` needs this promise:
     /// [`TextureOptions::never_discarded`](crate::TextureOptions::never_discarded) has the reason.

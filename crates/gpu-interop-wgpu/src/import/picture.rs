@@ -2,7 +2,7 @@
 
 use gpu_interop::format::{DmaBufPicture, DrmFourcc, DrmModifier, TexelRow};
 use gpu_interop::vulkan::{ModifierSupport, Producer};
-use gpu_interop::{Error, ImportError, Result};
+use gpu_interop::{Error, ImportError, Result, VideoFormat};
 
 use super::access::Imported;
 use super::{ImportOptions, ImportedTexture, Importer};
@@ -22,8 +22,13 @@ pub fn picture_format(code: DrmFourcc) -> Option<wgpu::TextureFormat> {
 }
 
 impl Importer {
-    /// The DRM modifiers with which the device imports pictures of a format for a usage. Pass them to a producer that
-    /// allocates. Calls `vkGetPhysicalDeviceFormatProperties2`, and `vkGetPhysicalDeviceImageFormatProperties2` for each.
+    /// The DRM modifiers with which the device imports pictures of a format for a usage, in the driver's order, which Vulkan
+    /// gives no meaning. Pass them all to a producer that allocates, which chooses. Those with a
+    /// [`memory_planes`](ModifierSupport::memory_planes) of 1 have no planes of compression metadata. Calls
+    /// `vkGetPhysicalDeviceFormatProperties2`, and `vkGetPhysicalDeviceImageFormatProperties2` for each.
+    ///
+    /// For a multi-planar format the list is that of Vulkan's multi-planar images, which
+    /// [`import_picture`](Self::import_picture) does not make: use [`plane_modifiers`](Self::plane_modifiers).
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the device was created without the extensions for
@@ -32,6 +37,24 @@ impl Importer {
     pub fn picture_modifiers(&self, code: DrmFourcc, usage: wgpu::TextureUsages) -> Result<Vec<ModifierSupport>> {
         const OPERATION: &str = "Importer::picture_modifiers";
         self.graphics.native.vulkan(OPERATION)?.picture_modifiers(OPERATION, code, usage)
+    }
+
+    /// The DRM modifiers with which the device imports each plane of a picture for a usage, as a picture of its own
+    /// (`DmaBufPicture::into_planes`), without compression metadata: for `NV12` those that `R8  ` and `GR88` have in common. For
+    /// a format with one plane, those of [`picture_modifiers`](Self::picture_modifiers) with one memory plane. In the
+    /// driver's order of the first plane's.
+    ///
+    /// # Errors
+    /// As [`picture_modifiers`](Self::picture_modifiers).
+    #[doc(alias("vkGetPhysicalDeviceFormatProperties2", "VkDrmFormatModifierPropertiesListEXT"))]
+    pub fn plane_modifiers(&self, code: DrmFourcc, usage: wgpu::TextureUsages) -> Result<Vec<DrmModifier>> {
+        const OPERATION: &str = "Importer::plane_modifiers";
+        let native = self.graphics.native.vulkan(OPERATION)?;
+        let modifiers = |code| {
+            let found = native.picture_modifiers(OPERATION, code, usage)?;
+            Ok(found.iter().filter(|found| found.memory_planes == 1).map(|found| found.modifier).collect())
+        };
+        Ok(common(plane_codes(code).into_iter().map(modifiers).collect::<Result<_>>()?))
     }
 
     /// Imports the dma-bufs of a picture as a texture, with the explicit layout of the picture's modifier. Calls `vkCreateImage`
@@ -110,9 +133,26 @@ fn check_picture(
     Ok(())
 }
 
+/// The codes of the planes as pictures of their own, each once.
+fn plane_codes(code: DrmFourcc) -> Vec<DrmFourcc> {
+    let Some(video) = VideoFormat::from_drm(code) else { return vec![code] };
+    let mut codes: Vec<_> = (0..video.planes()).filter_map(|plane| video.plane_drm(plane)).collect();
+    codes.dedup();
+    codes
+}
+
+/// The modifiers that all lists have, in the order of the first one.
+fn common(lists: Vec<Vec<DrmModifier>>) -> Vec<DrmModifier> {
+    let all = lists.into_iter().reduce(|mut common, list| {
+        common.retain(|modifier| list.contains(modifier));
+        common
+    });
+    all.unwrap_or_default()
+}
+
 /// Rejects multi-planar formats.
 fn check_code(code: DrmFourcc) -> Result<()> {
-    if gpu_interop::VideoFormat::from_drm(code).is_none() {
+    if VideoFormat::from_drm(code).is_none() {
         return Ok(());
     }
     let message = "a multi-planar picture is imported plane by plane; import each picture of DmaBufPicture::into_planes, \
@@ -216,6 +256,18 @@ mod tests {
         assert_eq!(check("AB24", Format::Rgb10a2Unorm), Err(ErrorKind::InvalidArgument));
         assert_eq!(check("XR30", Format::Bgra8Unorm), Err(ErrorKind::Unsupported));
         assert_eq!(check("YUYV", Format::Rgba8Unorm), Err(ErrorKind::Unsupported));
+    }
+
+    #[test]
+    fn planes_have_modifiers_in_common() {
+        let codes = |code| plane_codes(DrmFourcc::from_code(code));
+        assert_eq!(codes("NV12"), ["R8  ", "GR88"].map(DrmFourcc::from_code));
+        assert_eq!(codes("P010"), ["R16 ", "GR32"].map(DrmFourcc::from_code));
+        assert_eq!(codes("YU12"), [DrmFourcc::from_code("R8  ")]);
+        assert_eq!(codes("XR24"), [DrmFourcc::from_code("XR24")]);
+        let of = |list: &[u64]| list.iter().copied().map(DrmModifier).collect::<Vec<_>>();
+        assert_eq!(common(vec![of(&[5, 0, 7, 2]), of(&[0, 1, 2, 5])]), of(&[5, 0, 2]));
+        assert_eq!(common(vec![of(&[3, 1])]), of(&[3, 1]));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{DmaBufAccess, ImportedPicture};
+#[cfg(target_os = "linux")]
+use gpu_interop::vulkan::{SyncFileStatus, sync_file_status};
 use gpu_interop::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -33,14 +35,8 @@ impl Imported {
         match fences {
             Fences::Completed => {}
             Fences::SyncFiles(files) => {
-                for (index, file) in files.iter().enumerate() {
+                for (index, file) in duplicates(operation, files)?.into_iter().enumerate() {
                     let failed = |error: Error| error.with_context("sync file", index);
-                    let file = file.try_clone_to_owned().map_err(|error| {
-                        failed(
-                            Error::new(ErrorKind::System, operation, "a sync file cannot be duplicated")
-                                .with_source(error),
-                        )
-                    })?;
                     self.stage(operation, &mut staged, file).map_err(failed)?;
                 }
             }
@@ -71,6 +67,61 @@ impl Imported {
             Err((error, _)) => Err(error),
         }
     }
+}
+
+fn duplicates(operation: &'static str, files: &[BorrowedFd<'_>]) -> Result<Vec<OwnedFd>> {
+    let duplicate = |(index, file): (usize, &BorrowedFd<'_>)| {
+        file.try_clone_to_owned().map_err(|error| {
+            Error::new(ErrorKind::System, operation, "a sync file cannot be duplicated")
+                .with_context("sync file", index)
+                .with_source(error)
+        })
+    };
+    files.iter().enumerate().map(duplicate).collect()
+}
+
+/// The sync files of an access, whose status is read once the work has ended.
+#[derive(Debug, Default)]
+pub(super) struct Given(Vec<OwnedFd>);
+
+impl Given {
+    pub(super) fn new(operation: &'static str, fences: Fences<'_>) -> Result<Self> {
+        match fences {
+            Fences::SyncFiles(files) => duplicates(operation, files).map(Self),
+            Fences::Implicit | Fences::Completed => Ok(Self(Vec::new())),
+        }
+    }
+
+    /// Fails for the first sync file whose work has failed.
+    pub(super) fn check(&self, operation: &'static str) -> Result<()> {
+        let failed = |(index, file): (usize, &OwnedFd)| Some((index, errno(index, file.as_fd())?));
+        let Some((index, errno)) = self.0.iter().enumerate().find_map(failed) else { return Ok(()) };
+        let message = "the work of a producer's sync file has failed, so the contents of its memory are undefined: the producer \
+                       was killed or has lost its device; discard what was made from them, and have the producer start again";
+        Err(Error::new(ErrorKind::Cancelled, operation, message)
+            .with_context("sync file", index)
+            .with_source(std::io::Error::from_raw_os_error(errno)))
+    }
+}
+
+/// The error of failed work. `None` for other work, and for a kernel without such a status.
+#[cfg_attr(not(all(test, target_os = "linux")), allow(unused_variables))]
+fn errno(index: usize, file: BorrowedFd<'_>) -> Option<i32> {
+    #[cfg(test)]
+    if let Some(failed) = FAILED.get() {
+        return (index == failed).then_some(Errno::CANCELED.raw_os_error());
+    }
+    #[cfg(target_os = "linux")]
+    if let Ok(SyncFileStatus::Failed(errno)) = sync_file_status(file) {
+        return Some(errno);
+    }
+    None
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The index of a sync file that fails.
+    pub(super) static FAILED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 
 /// Waits until the fence of a dma-buf or a sync file is signalled.
@@ -105,8 +156,21 @@ fn wait_until(operation: &'static str, file: BorrowedFd<'_>, ready: PollFlags, d
 }
 
 impl EndedAccess {
+    /// Fails if the work of a sync file has failed that [`Fences::SyncFiles`] passed: the kernel signals the fence of a producer
+    /// that was killed or has lost its device, too, and wgpu's queue then reads undefined contents. Does not wait: call it
+    /// when wgpu's queue is done, such as in the callback of [`on_done`](Self::on_done). [`wait`](Self::wait) calls it. Calls
+    /// `SYNC_IOC_FILE_INFO`; a kernel without that reports no failures.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] with the index of the sync file, and the kernel's error as the source.
+    #[doc(alias("SYNC_IOC_FILE_INFO"))]
+    pub fn check_fences(&self) -> Result<()> {
+        self.given.check("EndedAccess::check_fences")
+    }
+
     /// The fence of everything that was submitted to wgpu's queue so far, and so of this access, as a new sync file: a release
-    /// fence for the producer. The caller owns it. `None` if the work has completed and the driver makes no sync file for that.
+    /// fence for the producer. One sync file covers all accesses that have ended before this call: pass duplicates of it to
+    /// their producers. The caller owns it. `None` if the work has completed and the driver makes no sync file for that.
     /// Makes an empty submission that signals a semaphore, and calls `vkGetSemaphoreFdKHR`.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! `ioctl` and `mmap` of the devices, and `lseek` of dma-bufs, which returns their size. `mmap` maps doorbells, registers, and buffer objects by the offset that their
-//! allocation returned.
+//! `ioctl` and `mmap` of the devices, `ioctl` of sync files, and `lseek` of dma-bufs, which returns their size. `mmap` maps
+//! doorbells, registers, and buffer objects by the offset that their allocation returned.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::Arc;
@@ -14,11 +14,19 @@ use crate::abi::{Result, request_type};
 use crate::emulation::{Device, Emulation, File};
 use crate::interpose::interpose;
 use crate::memory::{Storage, dmabuf};
-use crate::{drm, emulation, kfd};
+use crate::{drm, emulation, kfd, sync};
 
 interpose! {
     ioctl: fn(descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int, -1; {
         let kind = request_type(request);
+        if descriptor >= 0 {
+            // SAFETY: it is used during this call only; if it is closed, its uses fail.
+            let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            // SAFETY: the caller passes what the request demands.
+            if let Some(done) = unsafe { sync::file::ioctl(file, request, argument) } {
+                return Some(done.map(|()| 0));
+            }
+        }
         if !matches!(kind, b'K' | b'd') || !emulation::inherited() {
             return None;
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use ash::vk;
 use gpu_interop_core::ErrorKind;
 use gpu_interop_core::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
-use gpu_interop_vulkan::{ImportedSemaphore, MemoryPlacement, OwnedBuffer, SemaphoreOp, SyncFileSemaphore};
+use gpu_interop_vulkan::{
+    ImportedSemaphore, MemoryPlacement, OwnedBuffer, SemaphoreOp, SyncFileSemaphore, SyncFileStatus, sync_file_status,
+};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -67,6 +69,7 @@ fn run_killed(index: usize, code: &str, apart: bool) -> Outcome {
     if readable(&fence, Duration::ZERO) {
         return Err("the producer's work has ended too early".into());
     }
+    assert_eq!(sync_file_status(&fence)?, SyncFileStatus::Pending);
     ours.write_all(&[1])?;
     let status = producer.wait()?;
     if status.signal() != Some(libc::SIGKILL) {
@@ -75,6 +78,7 @@ fn run_killed(index: usize, code: &str, apart: bool) -> Outcome {
     if !readable(&fence, LONG) {
         return Err("the fence of a killed producer does not end".into());
     }
+    assert_eq!(sync_file_status(&fence)?, SyncFileStatus::Failed(libc::ECANCELED));
     // The wait ends, or the driver reports the fence's error.
     let user = match waiting.wait(LONG) {
         Ok(()) => gpu,

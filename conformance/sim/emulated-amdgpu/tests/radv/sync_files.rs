@@ -4,7 +4,8 @@ use ash::vk;
 use gpu_interop_core::{ErrorKind, MemoryHandle, MemoryHandleKind};
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, DmaBufAccess, ExportableBuffer, HeadlessContext, ImportedBuffer,
-    ImportedSemaphore, SemaphoreOp, SyncFileSemaphore, VulkanInterop, dma_buf_fence, set_dma_buf_fence,
+    ImportedSemaphore, SemaphoreOp, SyncFileSemaphore, SyncFileStatus, VulkanInterop, dma_buf_fence, set_dma_buf_fence,
+    sync_file_status,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -57,6 +58,7 @@ fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
             let mut files = [PollFd::new(fence, PollFlags::IN)];
             let ready = poll(&mut files, Some(&Timespec { tv_sec: 20, tv_nsec: 0 }))?;
             assert_eq!(ready, 1, "the sync file is not signalled");
+            assert_eq!(sync_file_status(fence)?, SyncFileStatus::Signalled);
         }
         let before = ImportedSemaphore::from_sync_file(&theirs, fence)?;
         let wait = SemaphoreOp { semaphore: before.semaphore(), value: 0 };

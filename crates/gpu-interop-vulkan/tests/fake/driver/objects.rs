@@ -88,7 +88,12 @@ functions! {
         info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
         to: *mut vk::ImageFormatProperties2<'_>,
     ) -> vk::Result {
-        record("vkGetPhysicalDeviceImageFormatProperties2", formatted!(info));
+        let call = formatted!(info);
+        let linear_dma_buf = call.contains("tiling 1,") && call.contains("{type 0x200}");
+        record("vkGetPhysicalDeviceImageFormatProperties2", call);
+        if linear_dma_buf && !settings().linear_dma_bufs {
+            return vk::Result::ERROR_FORMAT_NOT_SUPPORTED;
+        }
         // SAFETY: the library passes a chain of structures.
         unsafe {
             (*to).image_format_properties = results::image_limits();
@@ -172,7 +177,9 @@ functions! {
         let aspect = of.aspect_mask.as_raw();
         let arguments = format!("{:#x}, aspect {aspect:#x}, level {}, layer {}", image.as_raw(), of.mip_level, of.array_layer);
         record("vkGetImageSubresourceLayout", arguments);
-        write_result!(to, vk::SubresourceLayout::default());
+        // Of VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT to 3.
+        let plane = u64::from(aspect.checked_shr(7).unwrap_or(0).checked_ilog2().unwrap_or(0));
+        write_result!(to, vk::SubresourceLayout { offset: plane * settings().plane_step, ..Default::default() });
     }
     PFN_vkAllocateMemory vkAllocateMemory(
         device: Device, info: *const vk::MemoryAllocateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::DeviceMemory,

@@ -43,6 +43,10 @@ pub(crate) struct Settings {
     pub(crate) foreign: bool,
     /// Number of memory planes of each modifier.
     pub(crate) memory_planes: u32,
+    /// Images of linear tiling are exported as dma-bufs.
+    pub(crate) linear_dma_bufs: bool,
+    /// Bytes from one memory plane of an image to the next one.
+    pub(crate) plane_step: u64,
     /// Features of every semaphore: `EXPORTABLE` and `IMPORTABLE`.
     pub(crate) semaphores: u32,
     /// Exported sync files are of signalled fences, which have none.
@@ -75,6 +79,8 @@ impl Default for Settings {
             dma_bufs: true,
             foreign: true,
             memory_planes: 2,
+            linear_dma_bufs: true,
+            plane_step: 4096,
             semaphores: 0x3,
             signalled: false,
             export_semaphore: vk::Result::SUCCESS,

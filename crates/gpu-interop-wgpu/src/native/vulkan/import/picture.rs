@@ -26,13 +26,25 @@ impl VulkanDevice {
         if missing.is_empty() {
             return Ok(());
         }
-        let message = "the wgpu device was created without a Vulkan extension for dma-bufs; create it with \
-                       gpu_interop_wgpu::request_device. If that does not enable the extension, the driver lacks it: copy \
-                       the picture through the CPU. Without VK_EXT_queue_family_foreign, a picture of the same driver is \
-                       imported with ImportOptions::same_driver";
+        let lacks: Vec<_> = missing.iter().filter(|name| !self.interop.lists_extension(name)).collect();
+        let message = match lacks.is_empty() {
+            true => {
+                "the wgpu device was created without a Vulkan extension for dma-bufs that its driver has; create it with \
+                 gpu_interop_wgpu::request_device"
+            }
+            false if lacks.iter().all(|name| **name == vk::EXT_QUEUE_FAMILY_FOREIGN_NAME) => {
+                "the Vulkan driver lacks an extension for dma-bufs of other drivers; import pictures of the same driver with \
+                 ImportOptions::same_driver, and copy others through the CPU"
+            }
+            false => {
+                "the Vulkan driver lacks an extension for dma-bufs; copy the picture through the CPU, or install a driver \
+                 that has the extension"
+            }
+        };
         Err(Error::unsupported(operation, message)
             .with_device(self.identity())
-            .with_context("missing", format_args!("{missing:?}")))
+            .with_context("missing", format_args!("{missing:?}"))
+            .with_context("missing in the driver", format_args!("{lacks:?}")))
     }
 
     /// The modifiers with which the device imports pictures for a usage.
