@@ -8,12 +8,15 @@ use gpu_interop::{
     ArrayFormat, ArrayRegion, ArrayShape, ArrayUsage, ChannelType, Error, MappedMipmappedArray, MipmappedArrayDesc,
     Result,
 };
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::convert::{detached_drop, items, natural};
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
+use crate::memory::PyMemory;
+use crate::tensor;
 
 /// A mapped image. Arrays and their regions share it.
 #[derive(Debug)]
@@ -76,6 +79,13 @@ fn layers(shape: ArrayShape) -> u64 {
     }
 }
 
+/// Rejects uses of an array as a tensor.
+fn without_addresses<T>() -> PyResult<T> {
+    Err(PyBufferError::new_err(
+        "optimal tiling has no addresses: stream.copy it to a tensor, which array.allocate_tensor() returns",
+    ))
+}
+
 /// An image of optimal tiling that the device has mapped: ``CUmipmappedArray`` or ``hipMipmappedArray_t``.
 ///
 /// Its texels have no addresses. Kernels read them through a texture or surface on :attr:`handle`; a stream copies them to
@@ -127,6 +137,39 @@ impl PyArray {
     #[getter]
     fn dtype(&self) -> PyResult<&'static str> {
         Ok(names(self.mapped("Array.dtype")?.array.desc().format.channel()).0)
+    }
+
+    /// Bytes of the texels of level 0 without gaps, all layers together: those of a tensor with :attr:`shape` and
+    /// :attr:`dtype`.
+    #[getter]
+    fn nbytes(&self) -> PyResult<u64> {
+        Ok(self.mapped("Array.nbytes")?.array.level(0).raised()?.size())
+    }
+
+    /// Allocates memory of the device, and views it as a packed tensor with :attr:`shape` and :attr:`dtype`, for
+    /// :meth:`Stream.copy`. Copies nothing. ``stream`` is that of :meth:`Memory.tensor`: consumers wait for its work.
+    #[pyo3(signature = (*, stream=None))]
+    fn allocate_tensor<'py>(&self, py: Python<'py>, stream: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let device = self.mapped("Array.allocate_tensor")?.device.clone();
+        let memory = Bound::new(py, PyMemory::allocate(py, device, self.nbytes()?)?)?;
+        tensor::class(py)?.call1((memory, self.shape(py)?, self.dtype()?, py.None(), 0, false, stream))
+    }
+
+    /// Raises :class:`BufferError`: the texels have no addresses.
+    #[pyo3(signature = (**_options))]
+    fn __dlpack__(&self, _options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        without_addresses()
+    }
+
+    /// Raises :class:`BufferError`: the texels have no addresses.
+    fn __dlpack_device__(&self) -> PyResult<()> {
+        without_addresses()
+    }
+
+    /// Raises :class:`BufferError`: the texels have no addresses.
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn __array__(&self, _arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        without_addresses()
     }
 
     /// Name of the channels' type: ``"unorm8"``, ``"float16"``, ``"uint32"`` and others.
@@ -338,6 +381,16 @@ pub(crate) struct Texels {
     part: Option<([u64; 3], [u64; 3])>,
 }
 
+/// The shape and dtype of a packed tensor for texels.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) dtype: &'static str,
+    pub(crate) size: u64,
+    /// Code of Python for the shape and dtype.
+    pub(crate) names: &'static str,
+}
+
 impl Texels {
     /// Level 0 of an array, or a region; `None` for another object.
     pub(crate) fn of(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
@@ -349,6 +402,16 @@ impl Texels {
             let part = Some((region.offset, region.extent));
             Self { mapped: Arc::clone(&region.mapped), level: region.level, part }
         }))
+    }
+
+    pub(crate) fn packed(&self) -> Result<Packed> {
+        let region = self.region()?;
+        Ok(Packed {
+            shape: self.mapped.elements(region.extent()),
+            dtype: names(self.mapped.array.desc().format.channel()).0,
+            size: region.size(),
+            names: if self.part.is_some() { "region.shape, array.dtype" } else { "array.shape, array.dtype" },
+        })
     }
 
     pub(crate) fn region(&self) -> Result<ArrayRegion<'_>> {

@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PySequence, PyString};
 
 use crate::backing::Backing;
 use crate::error::exception;
+use crate::layout::Layout;
 use crate::memory::PyMemory;
 use crate::tensor::PyTensor;
 
@@ -93,12 +94,28 @@ where
     sequence.try_iter()?.take(most).map(|item| item?.extract().map_err(Into::into)).collect()
 }
 
+/// Name of an object's type with its module, such as `torch.Tensor`.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().fully_qualified_name().map_or_else(|_| String::new(), |name| name.to_string())
+}
+
 /// The bytes of any object with the buffer protocol, in C order.
 pub(crate) fn bytes_of<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = data.cast::<PyBytes>() {
         return Ok(bytes.clone());
     }
-    let view = py.import("builtins")?.getattr("memoryview")?.call1((data,))?;
+    let view = py.import("builtins")?.getattr("memoryview")?.call1((data,)).map_err(|cause| {
+        if !cause.is_instance_of::<PyTypeError>(py) {
+            return cause;
+        }
+        let error = PyTypeError::new_err(format!(
+            "bytes or an object with the buffer protocol are needed, not {}; pass tensor.numpy() of a torch tensor on the \
+             CPU, and tensor.cpu().numpy() of one on a GPU",
+            type_name(data)
+        ));
+        error.set_cause(py, Some(cause));
+        error
+    })?;
     Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
 }
 
@@ -108,19 +125,24 @@ pub(crate) struct Operand {
     backing: Arc<Backing>,
     range: Range<u64>,
     read_only: bool,
+    /// `None` for a `Memory`.
+    pub(crate) layout: Option<Arc<Layout>>,
 }
 
 impl Operand {
     /// The bytes of a `Memory` or of a packed `Tensor`.
     pub(crate) fn new(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::or_else(operation, object, "pass a gpu_interop.Memory or a gpu_interop.Tensor")
+    }
+
+    /// As [`Operand::new`]; `accepted` is the message for another type.
+    pub(crate) fn or_else(operation: &'static str, object: &Bound<'_, PyAny>, accepted: &str) -> PyResult<Self> {
         if let Ok(memory) = object.cast::<PyMemory>() {
             let backing = memory.get().backing(operation)?;
-            return Ok(Self { range: 0..backing.size(), backing, read_only: false });
+            return Ok(Self { range: 0..backing.size(), backing, read_only: false, layout: None });
         }
         let Ok(tensor) = object.cast::<PyTensor>() else {
-            let message = "pass a gpu_interop.Memory or a gpu_interop.Tensor";
-            let given = object.get_type().name()?.to_string();
-            return Err(exception(&Error::invalid(operation, message).with_context("given", given)));
+            return Err(exception(&Error::invalid(operation, accepted).with_context("given", type_name(object))));
         };
         let tensor = tensor.get();
         let layout = &tensor.layout;
@@ -131,7 +153,8 @@ impl Operand {
             return Err(exception(&error));
         }
         let range = layout.offset..layout.offset + layout.bytes();
-        Ok(Self { backing: Arc::clone(&tensor.backing), range, read_only: tensor.read_only })
+        let layout = Some(Arc::clone(layout));
+        Ok(Self { backing: Arc::clone(&tensor.backing), range, read_only: tensor.read_only, layout })
     }
 
     pub(crate) fn size(&self) -> u64 {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::backing::Backing;
-use crate::convert::{detached_drop, natural, natural_or_none};
+use crate::convert::{detached_drop, natural, natural_or_none, type_name};
 use crate::dlpack::DlDevice;
 use crate::error;
 use crate::error::{Raise, closed, exception};
@@ -186,14 +186,13 @@ impl PyDevice {
     /// Allocates memory that other APIs and processes can import: ``memory.export()``. The size may be rounded up.
     fn allocate(&self, py: Python<'_>, #[pyo3(from_py_with = natural::<u64>)] size: u64) -> PyResult<PyMemory> {
         let shared = self.shared("Device.allocate")?;
-        let memory = py.detach(|| shared.device.allocate_exportable(size)).raised()?;
-        Ok(PyMemory::new(Backing::allocated(shared, memory)))
+        PyMemory::allocate(py, shared, size)
     }
 
     /// Exports the memory of a foreign tensor. Always raises :class:`Unsupported` with the way that works.
     fn export_tensor(&self, tensor: &Bound<'_, PyAny>) -> PyResult<PyExport> {
         self.shared("Device.export_tensor")?;
-        let given = tensor.get_type().name()?.to_string();
+        let given = type_name(tensor);
         let message = "memory of other allocators cannot be exported; allocate it with Device.allocate, view it with \
                        torch.from_dlpack(memory.tensor(shape, dtype)), and export it with memory.export()";
         let error = Error::unsupported("Device.export_tensor", message).with_context("given", given);

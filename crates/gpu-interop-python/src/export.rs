@@ -78,8 +78,10 @@ impl Description {
 ///
 /// On Linux it goes to another process with its description: by :meth:`send` and :meth:`receive` through a Unix socket, or
 /// through a ``Queue``, a ``Pipe`` or the arguments of a ``Process`` of :mod:`multiprocessing`, with ``spawn`` or
-/// ``forkserver``. The other process gets a duplicate of the descriptor. This object keeps its own, and must stay open until
-/// ``Process.start`` has returned, or until the other process has taken the object out of the ``Queue`` or ``Pipe``.
+/// ``forkserver``. The other process gets a duplicate of the descriptor, once. ``queue.put(memory.export())`` is right: the
+/// ``Queue`` keeps the object until it has duplicated the descriptor. Do not close the object before: a ``Queue`` does so
+/// later, in a thread, a ``Pipe`` in ``send``, and a ``Process`` in ``start``. The sending process must live until the other
+/// one has taken the object out.
 #[pyclass(frozen, module = "gpu_interop", name = "Export")]
 #[derive(Debug)]
 pub(crate) struct PyExport {

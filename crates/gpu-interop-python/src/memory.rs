@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 use crate::array::PyArray;
 use crate::backing::Backing;
 use crate::convert::{detached_drop, natural};
-use crate::device::PyDevice;
+use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, closed, exception};
 use crate::export::PyExport;
 use crate::tensor;
@@ -27,6 +27,12 @@ pub(crate) struct PyMemory {
 impl PyMemory {
     pub(crate) fn new(backing: Backing) -> Self {
         Self { backing: Mutex::new(Some(Arc::new(backing))) }
+    }
+
+    /// Memory that others can import.
+    pub(crate) fn allocate(py: Python<'_>, device: Arc<Shared>, size: u64) -> PyResult<Self> {
+        let memory = py.detach(|| device.device.allocate_exportable(size)).raised()?;
+        Ok(Self::new(Backing::allocated(device, memory)))
     }
 
     pub(crate) fn of(backing: Arc<Backing>) -> Self {

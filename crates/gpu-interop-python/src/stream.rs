@@ -258,13 +258,22 @@ impl PyStream {
         .raised()
     }
 
-    /// Copies memory, a packed tensor, level 0 of an :class:`Array` or an :class:`ArrayRegion` to another of the same size.
-    /// Texels are not converted.
+    /// Copies memory, a packed tensor, level 0 of an :class:`Array` or an :class:`ArrayRegion` to another of the same size in
+    /// bytes. Texels are not converted.
+    ///
+    /// A tensor must have the shape and dtype of the texels; dimensions of length 1 do not count. Between memory and tensors
+    /// only the bytes are compared. Not checked: Vulkan must have initialised and released an image before the stream uses its
+    /// array.
     fn copy(&self, py: Python<'_>, target: &Bound<'_, PyAny>, source: &Bound<'_, PyAny>) -> PyResult<()> {
         const OPERATION: &str = "Stream.copy";
         let flow = self.flow(OPERATION)?;
         let (target, source) = (Side::new(OPERATION, target)?, Side::new(OPERATION, source)?);
         target.check_writable(OPERATION)?;
+        if let (Side::Linear(linear), Side::Texels(texels)) | (Side::Texels(texels), Side::Linear(linear)) =
+            (&target, &source)
+        {
+            check_packed(OPERATION, linear, texels).raised()?;
+        }
         let stream = &flow.stream;
         py.detach(|| match (&target, &source) {
             (Side::Linear(target), Side::Linear(source)) => stream.copy(target.slice()?, source.slice()?),
@@ -342,6 +351,34 @@ impl PyStream {
     }
 }
 
+/// The message for another operand of copies.
+const ACCEPTED: &str = "pass a gpu_interop.Memory, Tensor, Array or ArrayRegion; for a tensor of another library create \
+                        memory here, tensor = device.allocate(size).tensor(shape, dtype), pass that tensor, and use the same \
+                        memory there: from_dlpack(tensor)";
+
+/// Rejects memory without the size of the texels, and a tensor without their shape and dtype. Dimensions of length 1 do not
+/// count.
+fn check_packed(operation: &'static str, linear: &Operand, texels: &Texels) -> Result<()> {
+    let packed = texels.packed()?;
+    let long = |length: &u64| *length != 1;
+    let (wrong, given) = match &linear.layout {
+        None if linear.size() == packed.size => return Ok(()),
+        None => ("the memory does not have the size", format!("{} bytes", linear.size())),
+        Some(layout) => {
+            let shape: Vec<u64> = layout.shape.iter().map(|length| length.unsigned_abs()).collect();
+            let equal =
+                shape.iter().filter(|length| long(length)).eq(packed.shape.iter().filter(|length| long(length)));
+            if equal && layout.dtype.name == packed.dtype {
+                return Ok(());
+            }
+            ("the tensor does not have the shape and dtype", format!("{shape:?} {}", layout.dtype.name))
+        }
+    };
+    let message = format!("{wrong} of the texels; use memory.tensor({})", packed.names);
+    let texels = format!("{:?} {}, {} bytes", packed.shape, packed.dtype, packed.size);
+    Err(Error::invalid(operation, message).with_context("given", given).with_context("texels", texels))
+}
+
 /// An operand of copies: memory, or texels of an array.
 #[derive(Debug)]
 enum Side {
@@ -353,7 +390,7 @@ impl Side {
     fn new(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
         match Texels::of(operation, object)? {
             Some(texels) => Ok(Self::Texels(texels)),
-            None => Operand::new(operation, object).map(Self::Linear),
+            None => Operand::or_else(operation, object, ACCEPTED).map(Self::Linear),
         }
     }
 

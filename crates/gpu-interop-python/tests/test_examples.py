@@ -30,7 +30,7 @@ def test_it_runs(device: gpu_interop.Device, name: str) -> None:
     assert "rounds" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["start.py", "two_processes.py"])
+@pytest.mark.parametrize("name", ["start.py", "two_processes.py", "two_workers.py"])
 def test_programs_of_the_readme_run(device: gpu_interop.Device, tmp_path: Path, name: str) -> None:
     readme = (EXAMPLES.parent / "README.md").read_text()
     programs = [block for block in re.findall("```python\n(.*?)```", readme, re.S) if block.startswith(f"# {name}\n")]

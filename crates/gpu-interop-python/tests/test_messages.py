@@ -152,6 +152,38 @@ def test_messages_have_no_names_of_rust(
         failure(call)
 
 
+class Tensor:
+    """As torch's, by name."""
+
+
+Tensor.__module__ = "torch"
+
+
+def test_tensors_of_other_libraries_are_named(
+    context: vulkan.Context, device: gpu_interop.Device, memory: gpu_interop.Memory
+) -> None:
+    stream, tensor = device.stream(), Tensor()
+    calls: list[Callable[[], Any]] = [
+        lambda: stream.copy(tensor, memory),  # type: ignore[arg-type]
+        lambda: stream.copy(memory, tensor),  # type: ignore[arg-type]
+        lambda: stream.read(tensor),  # type: ignore[arg-type]
+    ]
+    for call in calls:
+        message = str(failure(call))
+        assert "Memory, Tensor, Array or ArrayRegion" in message and "given: torch.Tensor" in message, message
+        assert "device.allocate(size).tensor(shape, dtype)" in message and "from_dlpack(tensor)" in message
+    message = str(failure(lambda: stream.fill(tensor, 0)))  # type: ignore[arg-type]
+    assert "Array" not in message and "given: torch.Tensor" in message
+    assert "given: torch.Tensor" in str(failure(lambda: device.export_tensor(tensor)))
+    assert "given: torch.Tensor" in str(failure(lambda: context.release(tensor)))  # type: ignore[arg-type]
+    assert "given: list" in str(failure(lambda: stream.copy(memory, [])))  # type: ignore[arg-type]
+    buffer = context.buffer(64)
+    for upload in (lambda: stream.write(memory, tensor), lambda: context.upload(buffer, tensor)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"not torch\.Tensor; pass tensor\.numpy\(\)") as caught:
+            upload()
+        assert isinstance(caught.value.__cause__, TypeError)
+
+
 def test_wrong_numbers_are_errors_of_this_module(
     context: vulkan.Context, device: gpu_interop.Device, memory: gpu_interop.Memory
 ) -> None:

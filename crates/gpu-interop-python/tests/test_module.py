@@ -273,6 +273,17 @@ def test_kinds_of_handles_are_public(device: gpu_interop.Device) -> None:
     assert "opaque_fd" in kinds and kinds < set(device.capabilities())
 
 
+def test_formats_of_images_are_public(context: vulkan.Context) -> None:
+    formats = [name for kind in typing.get_args(vulkan.ImageFormat) for name in typing.get_args(kind)]
+    with pytest.raises(gpu_interop.InvalidArgument) as caught:
+        context.image(16, 16, "rgba8")  # type: ignore[arg-type]
+    assert f"use one of {', '.join(formats)} [" in str(caught.value)
+    listed = re.findall(
+        '``"([a-z0-9]+_[a-z]+)"``', vulkan.Context.image.__doc__.split("``format`` is")[1].split(". ")[0]
+    )
+    assert listed == list(formats)
+
+
 def test_backends_that_were_tried_first_are_listed() -> None:
     code = """
 import gpu_interop

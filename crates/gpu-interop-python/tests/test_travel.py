@@ -97,6 +97,30 @@ def test_queues_and_pipes(device: gpu_interop.Device) -> None:
     assert (view == FIRST * 2).all()
 
 
+def test_senders_may_drop_or_close_what_they_sent(device: gpu_interop.Device) -> None:
+    """The `Queue` keeps a temporary; a `Pipe` has duplicated the descriptor in `send`."""
+    processes = multiprocessing.get_context("spawn")
+    for end in ("queue", "pipe"):
+        memory, view = shared(device)
+        if end == "queue":
+            queue, answers = processes.Queue(), processes.Queue()
+            queue.put(memory.export())
+            queue.put(None)
+            target, arguments = from_queue, (queue, answers)
+        else:
+            ours, theirs = processes.Pipe()
+            export = memory.export()
+            ours.send(export)
+            export.close()
+            target, arguments = from_pipe, (theirs,)
+        gc.collect()
+        process = processes.Process(target=target, args=arguments)
+        process.start()
+        assert answers.get(timeout=60) == [True, True] if end == "queue" else ours.poll(60) and ours.recv()
+        process.join(60)
+        assert process.exitcode == 0 and (view == FIRST * 2).all()
+
+
 def test_what_was_pickled_is_taken_once(device: gpu_interop.Device) -> None:
     memory, view = shared(device)
     pickle.loads(pickle.dumps(memory.export())).close()  # starts the thread of multiprocessing

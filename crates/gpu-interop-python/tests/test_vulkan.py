@@ -268,6 +268,17 @@ def test_timelines_of_a_taken_device(context: vulkan.Context, device: gpu_intero
     timeline.host_wait(6, 10)
 
 
+def test_recordings_order_their_commands_and_count_bytes(context: vulkan.Context) -> None:
+    """No barrier of the caller; `offset` is the first byte in the buffer."""
+    source, target = context.buffer(1024), context.buffer(1024)
+    image = context.image(4, 4, "rgba16_float")
+    recording = context.record().initialize(image).fill(target, 7).fill(source, 1).fill(source, 2, 256, 128)
+    recording.copy_to_image(source, image, offset=256).copy_from_image(image, target, offset=64).submit().wait(60)
+    expected = numpy.full(256, 7, "uint32")
+    expected[16:48] = 2
+    assert context.download(target) == expected.tobytes()
+
+
 @pytest.mark.parametrize("missing", ["instance", "physical_device", "device"])
 def test_null_handles_are_rejected(context: vulkan.Context, missing: str) -> None:
     with pytest.raises(gpu_interop.InvalidArgument, match=missing):

@@ -14,4 +14,23 @@ HandleKind = Union[
     Literal["d3d11_resource_kmt"],
 ]
 
-__all__ = ["HandleKind"]
+#: A format of ``Context.image``.
+ImageFormat = Union[
+    Literal["r8_unorm"],
+    Literal["rg8_unorm"],
+    Literal["rgba8_unorm"],
+    Literal["rgba8_srgb"],
+    Literal["rgba8_uint"],
+    Literal["bgra8_unorm"],
+    Literal["r16_float"],
+    Literal["rg16_float"],
+    Literal["rgba16_float"],
+    Literal["r32_float"],
+    Literal["rg32_float"],
+    Literal["rgba32_float"],
+    Literal["r32_uint"],
+    Literal["r16_uint"],
+    Literal["r8_uint"],
+]
+
+__all__ = ["HandleKind", "ImageFormat"]

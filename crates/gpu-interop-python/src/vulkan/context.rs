@@ -147,6 +147,11 @@ impl PyContext {
 
     /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1, with ``levels`` mip
     /// levels, and ``layers`` layers of two dimensions.
+    ///
+    /// ``format`` is ``"r8_unorm"``, ``"rg8_unorm"``, ``"rgba8_unorm"``, ``"rgba8_srgb"``, ``"rgba8_uint"``, ``"bgra8_unorm"``,
+    /// ``"r16_float"``, ``"rg16_float"``, ``"rgba16_float"``, ``"r32_float"``, ``"rg32_float"``, ``"rgba32_float"``,
+    /// ``"r32_uint"``, ``"r16_uint"`` or ``"r8_uint"``. The ``dtype`` of its texels is the type of each channel: ``"float16"``
+    /// for ``"rgba16_float"``; for ``unorm`` and ``srgb`` the type of the bytes: ``"uint8"`` for ``"rgba8_unorm"``.
     #[pyo3(signature = (width, height, format, *, depth=1, levels=1, layers=1, linear=false))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments.
     fn image(

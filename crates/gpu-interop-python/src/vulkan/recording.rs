@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::buffer::PyBuffer;
 use super::image::PyImage;
 use super::{image_of, semaphore_of};
-use crate::convert::{items, natural, natural_or_none};
+use crate::convert::{items, natural, natural_or_none, type_name};
 use crate::error::{Raise, exception};
 use crate::timeline;
 use crate::timeline::PyTimeline;
@@ -66,17 +66,15 @@ pub(crate) fn owner_command(
     if let Some(image) = image_of(object) {
         return Ok(of_image(image));
     }
-    let given = object.get_type().name()?.to_string();
     let message = "pass a gpu_interop.vulkan.Buffer, Image or Picture";
-    Err(exception(&Error::invalid(operation, message).with_context("given", given)))
+    Err(exception(&Error::invalid(operation, message).with_context("given", type_name(object))))
 }
 
 /// The image of a copy.
 fn copied(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<OwnedImage> {
     image_of(object).ok_or_else(|| {
-        let given = object.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
         let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Image or Picture");
-        exception(&error.with_context("given", given))
+        exception(&error.with_context("given", type_name(object)))
     })
 }
 
@@ -112,6 +110,9 @@ pub(crate) fn submit(
 }
 
 /// Commands for one submission, recorded in order. Every method returns the recording.
+///
+/// The library records the barriers: each command sees the writes of the ones before it, in this and in earlier submissions
+/// of the context.
 #[pyclass(frozen, module = "gpu_interop.vulkan", name = "Recording")]
 #[derive(Debug)]
 pub(crate) struct PyRecording {
@@ -184,7 +185,7 @@ impl PyRecording {
         Self::push(this, Command::InitializeImage(image))
     }
 
-    /// Copies packed texels from a buffer to a layer of a level of an image.
+    /// Copies packed texels from a buffer to a layer of a level of an image. ``offset`` is the first byte in the buffer.
     #[pyo3(signature = (source, image, *, offset=0, level=0, layer=0))]
     fn copy_to_image<'py>(
         this: PyRef<'py, Self>,
@@ -198,7 +199,7 @@ impl PyRecording {
         Ok(Self::push(this, Command::CopyToImage { source, offset, image, level, layer }))
     }
 
-    /// Copies a layer of a level of an image to a buffer, as packed texels.
+    /// Copies a layer of a level of an image to a buffer, as packed texels. ``offset`` is the first byte in the buffer.
     #[pyo3(signature = (image, target, *, offset=0, level=0, layer=0))]
     fn copy_from_image<'py>(
         this: PyRef<'py, Self>,

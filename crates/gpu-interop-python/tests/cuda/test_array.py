@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import runpy
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gpu_interop
@@ -168,6 +175,117 @@ def test_wrong_copies_are_rejected(context: vulkan.Context, device: gpu_interop.
     for given in ("16", 3, ("x",), (1.5,)):
         with pytest.raises(TypeError):
             array.region(0, given)  # type: ignore[arg-type]
+
+
+def test_tensors_have_the_shape_and_dtype_of_the_texels(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    image = image_of(context, 16, 8, "rgba8_unorm", layers=2)
+    drawn = texels((2, 8, 16, 4), "uint8")
+    for layer in range(2):
+        context.upload(image, drawn[layer], layer=layer)
+    context.release(image)
+    array, stream, memory = image.array(device), device.stream(), device.allocate(1 << 16)
+    assert array.nbytes == array.region().size == drawn.nbytes
+    region = array.region(0, (0, 0, 1))
+    whole, layer = "[2, 8, 16, 4] uint8, 1024 bytes", "[1, 8, 16, 4] uint8, 512 bytes"
+    # As many bytes, with rows, channels or elements of others.
+    for operand, shape, dtype, expected in (
+        (array, (1024,), "uint8", whole),
+        (array, (2, 16, 8, 4), "uint8", whole),
+        (array, (2, 8, 4, 16), "uint8", whole),
+        (array, (2, 8, 16, 4), "int8", whole),
+        (array, (2, 8, 16), "uint32", whole),
+        (region, (8, 16), "float32", layer),
+    ):
+        wrong, name = memory.tensor(shape, dtype), "array" if operand is array else "region"
+        for copy in (lambda: stream.copy(wrong, operand), lambda: stream.copy(operand, wrong)):  # noqa: B023
+            with pytest.raises(gpu_interop.InvalidArgument) as caught:
+                copy()
+            message = str(caught.value)
+            assert f"use memory.tensor({name}.shape, array.dtype)" in message, message
+            assert f"given: {list(shape)} {dtype}" in message and f"texels: {expected}" in message, message
+    for copy in (lambda: stream.copy(memory, array), lambda: stream.copy(array, memory)):
+        with pytest.raises(gpu_interop.InvalidArgument, match=r"size of the texels; use memory\.tensor\(array\.shape"):
+            copy()
+    # Without dimensions of length 1.
+    one = memory.tensor((8, 16, 4), "uint8")
+    stream.copy(one, region)
+    assert stream.read(one) == drawn[1].tobytes()
+
+
+def test_a_tensor_for_the_texels_is_allocated(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    image = image_of(context, 5, 3, "rgba16_float")
+    drawn = texels((3, 5, 4), "float16")
+    context.upload(image, drawn)
+    context.release(image)
+    array, stream = image.array(device), device.stream()
+    tensor = array.allocate_tensor(stream=stream)
+    assert (tensor.shape, tensor.dtype, tensor.nbytes) == (array.shape, array.dtype, array.nbytes)
+    assert array.nbytes == drawn.nbytes and tensor.__cuda_array_interface__["stream"] == stream.ptr
+    stream.copy(tensor, array)
+    assert stream.read(tensor) == drawn.tobytes()
+    array.close()
+    for use in (array.allocate_tensor, lambda: array.nbytes):
+        with pytest.raises(gpu_interop.InvalidArgument, match="the array is closed"):
+            use()
+
+
+def test_an_array_is_no_tensor(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    image = image_of(context, 4, 4, "r8_unorm")
+    context.release(image)
+    array = image.array(device)
+    uses: list[Callable[[], Any]] = [
+        array.__dlpack__,
+        array.__dlpack_device__,
+        lambda: array.__dlpack__(stream=None, max_version=(1, 0), dl_device=None, copy=None),
+        lambda: numpy.from_dlpack(array),
+        lambda: numpy.asarray(array),
+        lambda: numpy.asarray(array, "float32"),
+    ]
+    for use in uses:
+        with pytest.raises(BufferError, match=r"optimal tiling has no addresses: stream\.copy it to a tensor"):
+            use()
+
+
+class Texels:
+    """A tensor of torch, as far as the README uses it: its work runs late, on the current stream."""
+
+    def __init__(self, tensor: gpu_interop.Tensor, current: gpu_interop.Stream) -> None:
+        self.tensor, self.current = tensor, current
+        tensor.__dlpack__(stream=current.ptr)
+
+    def bitwise_not_(self) -> None:
+        device, gate = self.tensor.device, self.tensor.device.timeline()
+        texels = numpy.frombuffer(self.current.read(self.tensor), "uint8")
+        inverted = tensor_of(device, self.tensor.shape, "uint8")
+        self.current.write(inverted, 255 - texels)
+        gate.wait(self.current, 1)
+        self.current.copy(self.tensor, inverted)
+        threading.Timer(0.1, gate.host_signal, [1]).start()
+
+
+def test_the_loop_of_the_readme_runs(monkeypatch: Any, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (program,) = re.findall("```python\n(# image_to_torch.py\n.*?)```", readme, re.S)
+    streams: list[gpu_interop.Stream] = []
+
+    def from_dlpack(tensor: gpu_interop.Tensor) -> Texels:
+        if not streams:
+            streams.append(tensor.device.stream())
+        return Texels(tensor, streams[0])
+
+    torch: Any = types.ModuleType("torch")
+    torch.from_dlpack, torch.cuda = from_dlpack, types.SimpleNamespace(current_stream=lambda: streams[0])
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    # Known texels.
+    drawn = texels((480, 640, 4), "uint8")
+    initialize = "context.initialize(image)\n"
+    assert initialize in program
+    program = program.replace(initialize, initialize + "context.upload(image, drawn)\n")
+    file = tmp_path / "image_to_torch.py"
+    file.write_text(program)
+    names = runpy.run_path(str(file), {"drawn": drawn})
+    assert names["context"].download(names["image"]) == (255 - drawn).tobytes()
+    assert len(names["box"]) == 16 * 16 * 4
 
 
 def test_what_is_no_array_says_so(context: vulkan.Context, device: gpu_interop.Device) -> None:
