@@ -2,7 +2,7 @@
 //!
 //! `rgba8` is an image that another Vulkan device exports, `nv12` an image for each plane. On the transfer-only queue, or,
 //! where the device has none, on the other, without a limit. The variants:
-//! * `feed`: six frames in flight; the stream waits for each, and the next copy for the stream. Every byte of the last one
+//! * `feed`: three frames in flight; the stream waits for each, and the next copy for the stream. Every byte of the last one
 //!   is verified;
 //! * `queue`: the same copies, to buffers that are not shared, in submissions without semaphores.
 
@@ -22,7 +22,7 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 
 const SIZE: [u32; 2] = [3840, 2160];
-const DEPTH: usize = 6;
+const DEPTH: usize = 3;
 const RATE: Quantity = Quantity { suffix: "", unit: "frames/s" };
 const ENOUGH: Limit = Limit::AtLeast(0.9);
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
@@ -103,22 +103,31 @@ fn run(
             .map_err(too_much)
     };
     let slots = (0..DEPTH).map(|_| data.iter().map(target).collect()).collect::<Verdict<Vec<Vec<_>>>>()?;
-    let per_second = |start: Instant| f64::from(count) / start.elapsed().as_secs_f64();
+    // NVIDIA's copy engine has two rates, of which one is a fifth lower, for every variant: the faster of two batches counts.
+    let rate = |run: &dyn Fn() -> Verdict| -> Verdict<f64> {
+        let batch = |_| {
+            let start = Instant::now();
+            run()?;
+            Ok(f64::from(count) / start.elapsed().as_secs_f64())
+        };
+        [(), ()].into_iter().map(batch).try_fold(0.0, |best, rate: Verdict<f64>| Ok(rate?.max(best)))
+    };
     let none = FeedFences::default();
     let mut variants = [
         Variant::of_one("feed", || {
-            let start = Instant::now();
-            (0..count).try_for_each(|_| feed.to_compute(context, source, &none, stream, |_, _| Ok(())))?;
-            stream.synchronize()?;
-            Ok(per_second(start))
+            rate(&|| {
+                (0..count).try_for_each(|_| feed.to_compute(context, source, &none, stream, |_, _| Ok(())))?;
+                Ok(stream.synchronize()?)
+            })
         }),
         Variant::of_one("queue", || {
-            let (start, mut last) = (Instant::now(), None);
-            for targets in slots.iter().cycle().take(count as usize) {
-                last = Some(context.submit(&[], &[], |commands| copy(commands, targets))?);
-            }
-            last.map_or(Ok(()), |last| last.wait(WAIT_TIMEOUT))?;
-            Ok(per_second(start))
+            rate(&|| {
+                let mut last = None;
+                for targets in slots.iter().cycle().take(count as usize) {
+                    last = Some(context.submit(&[], &[], |commands| copy(commands, targets))?);
+                }
+                last.map_or(Ok(()), |last| Ok(last.wait(WAIT_TIMEOUT)?))
+            })
         }),
     ];
     let is_judged = machine.is_judged() && machine.transfer_queue().is_ok();
