@@ -63,7 +63,7 @@ mod tests {
         "ExportableImage",
         "FeedFences",
         "ImportedBuffer",
-        "PictureFeedOptions",
+        "PictureFeed",
         "PictureOptions",
         "PlaneStorage",
         "VideoOptions",
