@@ -94,28 +94,22 @@ impl FeedSource {
             let message = "the image has another format or extent than the feed; create a feed for it";
             return Err(Error::invalid(OPERATION, message).with_context("image", found).with_context("feed", wanted));
         }
-        let way = options.way;
-        let shared = match way {
+        let shared = match options.way {
             Some(PictureWay::Copied) => Err(Error::unsupported(OPERATION, "the options demand a copy")),
-            _ => share(device, image),
-        };
-        let shared = match (way, shared) {
-            (Some(PictureWay::Shared), Err(error)) => return Err(error),
-            (_, shared) => shared,
+            Some(PictureWay::Shared) => Ok(share(device, image)?),
+            None => share(device, image),
         };
         let planes = planes(image)?;
-        let usage = vk::ImageUsageFlags::TRANSFER_SRC;
-        if let (Err(reason), Some(_)) = (&shared, planes.iter().find(|plane| !plane.image.spec().usage.contains(usage)))
-        {
-            return Err(Error::invalid(
-                OPERATION,
-                "the picture is copied, but its image was not created for TRANSFER_SRC",
-            )
-            .with_context("not shared because", reason.message()));
-        }
-        let copied_bytes = match shared {
+        let copied_bytes = match &shared {
             Ok(_) => 0,
-            Err(_) => layouts.iter().filter_map(PlaneLayout::size).fold(0, u64::saturating_add),
+            Err(reason) => {
+                let usage = vk::ImageUsageFlags::TRANSFER_SRC;
+                if planes.iter().any(|plane| !plane.image.spec().usage.contains(usage)) {
+                    let message = "the picture is copied, but its image was not created for TRANSFER_SRC";
+                    return Err(Error::invalid(OPERATION, message).with_context("not shared because", reason.message()));
+                }
+                layouts.iter().filter_map(PlaneLayout::size).fold(0, u64::saturating_add)
+            }
         };
         Ok(Self {
             planes,
