@@ -25,18 +25,20 @@ pub(super) fn import(device: &Device, picture: &ImportedPicture) -> Result<Mappe
 /// The kind as which the compute device imports the dma-bufs.
 fn kind(device: &Device, picture: &ImportedPicture) -> Result<MemoryHandleKind> {
     let interop = picture.image().interop();
+    let same = device.identity().compare(interop.identity());
+    // The frames of the feed are refused then, too; AMD's runtime crashes after a failed import (5.2, 5.7, 6.4, 7.2).
+    if same == IdentityMatch::Different {
+        return Err(Error::unsupported(OPERATION, "the compute device is another one than the picture's"));
+    }
     let kind = if interop.vendor() != AMD {
         MemoryHandleKind::DmaBufFd
     } else if !device.capabilities().feature(Feature::HostFunctions).is_supported() {
         // HIP 5.2, the last version without these, crashes at the import of memory that AMD's drivers dedicated to an image.
         return Err(Error::unsupported(OPERATION, "HIP before 5.3 does not import the memory of images"));
-    } else if picture.producer() == Producer::SameDriver
-        && device.identity().compare(interop.identity()) == IdentityMatch::Same
-    {
+    } else if picture.producer() == Producer::SameDriver && same == IdentityMatch::Same {
         // The opaque fds of AMD's drivers are dma-bufs.
         MemoryHandleKind::OpaqueFd
     } else {
-        // AMD's runtime crashes after a failed import (5.2, 5.7, 6.4, 7.2).
         let message = "AMD's runtime imports memory of its own kernel driver only (PictureOptions::producer)";
         return Err(Error::unsupported(OPERATION, message));
     };
