@@ -214,7 +214,7 @@ impl PictureFeed {
     ///   released. Nothing is submitted.
     /// * Those of [`HeadlessContext::submit`] and [`ImportedPicture::fences`](crate::ImportedPicture::fences): nothing is
     ///   submitted. Those of [`ImportedPicture::add_fence`](crate::ImportedPicture::add_fence): the copy is submitted without
-    ///   work of the stream, and the producer is not told of it.
+    ///   work of the stream, and the dma-buf has no fence of it.
     /// * Those of [`Frame::compute`](crate::Frame::compute), and of `work`. The producer's semaphores are signalled.
     /// * Of a shared picture also those of the signals, after the work was enqueued.
     #[doc(alias("vkCmdCopyImageToBuffer", "vkQueueSubmit"))]

@@ -235,8 +235,8 @@ pub(crate) fn timelines() -> Result<()> {
     run_timelines().map_err(|error| error.to_string())
 }
 
-/// RADV's timeline semaphores are syncobjs: those that it exports, and those that it imports. Queues wait for points that nobody
-/// has submitted yet.
+/// RADV's timeline semaphores are syncobjs: those that it exports, and those that it imports. Queues wait for points that are not
+/// submitted yet.
 fn run_timelines() -> Outcome {
     let [first, second] = [Gpu::new(false)?, Gpu::new(false)?];
     let [ours, theirs] = [interop(&first)?, interop(&second)?];
