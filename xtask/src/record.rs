@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = &[
     ("sims", "--package gpu-interop-conformance-cli --test sims -- hip_vulkan"),
     ("sims", "--package gpu-interop-conformance-cli --test sims -- --include-ignored hip_"),
     ("sims", "--package gpu-interop-conformance-cli --test sims -- --include-ignored cuda_"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- nvsci_suite"),
 ];
 
 /// Writes the files of these kinds, or all.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::sync::lock;
 use gpu_interop_conformance::system::{BorrowedOsHandle, OsHandle, nameless_file};
-use gpu_interop_conformance::{Verdict, system};
+use gpu_interop_conformance::{DriverWork, Verdict, system};
 use gpu_interop_driver::DRIVER_CALL;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ const MAX_TEXT: usize = 300;
 /// Functions that only make a device current around each call: kept while they run, and if they fail.
 const CONTEXT_SWITCHES: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
 
+/// Parts of the names of functions that change nothing. How often they are called depends on the machine's speed.
+const QUERIES: [&str; 4] = ["Get", "Query", "Synchronize", "Ctx"];
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Slot {
     /// The index of the scenario in its process, from 0.
@@ -40,6 +43,17 @@ struct Slot {
     /// The number of calls before that scenario.
     before: u64,
     call: Call,
+}
+
+/// What is kept of the driver calls of a case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Calls {
+    #[default]
+    None,
+    /// Their number.
+    Counts,
+    /// Their number, and the newest ones in a file.
+    Newest,
 }
 
 /// The file of calls.
@@ -91,8 +105,8 @@ fn recording() -> MutexGuard<'static, Option<Recording>> {
     lock(&RECORDING)
 }
 
-/// Starts to write this process's calls to a file.
-pub(crate) fn record_to(file: CallFile) {
+/// Starts to count this process's calls, and to write the newest ones to a file.
+pub(crate) fn record_to(file: Option<CallFile>) {
     *recording() = Some(Recording::new(file));
 }
 
@@ -102,7 +116,13 @@ pub(crate) fn next_scenario() {
         recording.scenario += 1;
         recording.before = recording.count;
         recording.start = Instant::now();
+        recording.work = DriverWork::default();
     }
+}
+
+/// The calls of the scenario so far; `None` if they are not recorded.
+pub(crate) fn work() -> Option<DriverWork> {
+    recording().as_ref().map(|recording| recording.work)
 }
 
 /// Stops recording: later calls belong to no scenario.
@@ -112,7 +132,8 @@ pub(crate) fn stop() {
 
 #[derive(Debug)]
 struct Recording {
-    file: CallFile,
+    /// Absent if calls are only counted.
+    file: Option<CallFile>,
     /// Calls that have not returned, by the number in their events, with their slots, which are not reused.
     running: HashMap<u64, (usize, Slot)>,
     next: usize,
@@ -120,15 +141,32 @@ struct Recording {
     before: u64,
     scenario: usize,
     start: Instant,
+    work: DriverWork,
 }
 
 impl Recording {
-    fn new(file: CallFile) -> Self {
-        Self { file, running: HashMap::new(), next: 0, count: 0, before: 0, scenario: 0, start: Instant::now() }
+    fn new(file: Option<CallFile>) -> Self {
+        Self {
+            file,
+            running: HashMap::new(),
+            next: 0,
+            count: 0,
+            before: 0,
+            scenario: 0,
+            start: Instant::now(),
+            work: DriverWork::default(),
+        }
     }
 
     fn begins(&mut self, event: Fields) {
         self.count += 1;
+        if !QUERIES.iter().any(|part| event.function.contains(part)) {
+            self.work.calls += 1;
+            self.work.numbers = self.work.numbers.wrapping_add(sum_of_numbers(&event.arguments));
+        }
+        if self.file.is_none() {
+            return;
+        }
         // None if all slots have running calls.
         let is_free = |slot: &usize| !self.running.values().any(|(running, _)| running == slot);
         let Some(slot) = (0..SLOTS).map(|step| (self.next + step) % SLOTS).find(is_free) else { return };
@@ -149,7 +187,7 @@ impl Recording {
     fn returns(&mut self, event: Fields, code: u64) {
         let Some((slot, mut kept)) = self.running.remove(&event.call) else { return };
         if code == 0 && CONTEXT_SWITCHES.contains(&kept.call.function.as_str()) {
-            let _ = system::write_at(&self.file.0, &[0; SLOT_SIZE], (slot * SLOT_SIZE) as u64);
+            self.write_bytes(slot, &[0; SLOT_SIZE]);
             if self.next == (slot + 1) % SLOTS {
                 self.next = slot;
             }
@@ -165,9 +203,31 @@ impl Recording {
         let mut bytes = serde_json::to_vec(kept).unwrap_or_default();
         if bytes.len() < SLOT_SIZE {
             bytes.resize(SLOT_SIZE, 0);
-            let _ = system::write_at(&self.file.0, &bytes, (slot * SLOT_SIZE) as u64);
+            self.write_bytes(slot, &bytes);
         }
     }
+
+    fn write_bytes(&self, slot: usize, bytes: &[u8]) {
+        if let Some(CallFile(file)) = &self.file {
+            let _ = system::write_at(file, bytes, (slot * SLOT_SIZE) as u64);
+        }
+    }
+}
+
+/// The sum of the decimal numbers in a call's arguments, modulo 2^32. Addresses and handles are hexadecimal, and
+/// descriptors differ from run to run.
+fn sum_of_numbers(arguments: &str) -> u32 {
+    let words = arguments.split(|byte: char| !byte.is_ascii_alphanumeric());
+    let (mut sum, mut before) = (0_u32, "");
+    for word in words.filter(|word| !word.is_empty()) {
+        if before != "fd"
+            && let Ok(number) = word.parse::<u32>()
+        {
+            sum = sum.wrapping_add(number);
+        }
+        before = word;
+    }
+    sum
 }
 
 /// The `tracing` layer that [`record_to`] needs.
@@ -320,9 +380,13 @@ mod tests {
             .returns(Fields { call, made: "0x7fffffffffff".into(), nanoseconds: u64::MAX, ..Fields::default() }, 700);
     }
 
+    fn trace_of(recording: &Recording, scenario: usize) -> Verdict<CallTrace> {
+        recording.file.as_ref().expect("a file").trace(scenario)
+    }
+
     /// A recording of this test only; [`RECORDING`] is shared by the process.
     fn new() -> Recording {
-        Recording::new(CallFile::new().expect("a file"))
+        Recording::new(Some(CallFile::new().expect("a file")))
     }
 
     #[test]
@@ -332,10 +396,24 @@ mod tests {
             begins(&mut recording, call);
             returns(&mut recording, call);
         }
-        let trace = recording.file.trace(0).expect("readable");
+        let trace = trace_of(&recording, 0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (50, SLOTS));
         assert!(trace.newest.iter().map(|call| call.number).eq(51..=250));
         assert!(trace.newest.iter().all(|call| call.returned.as_ref().is_some_and(|returned| returned.code == 700)));
+    }
+
+    #[test]
+    fn calls_are_counted_without_queries_addresses_and_descriptors() {
+        let mut recording = Recording::new(None);
+        let mut call = |function: &str, arguments: &str| {
+            recording.begins(Fields { function: function.into(), arguments: arguments.into(), ..Fields::default() });
+        };
+        call("cuMemFree", "0x7fff00001000");
+        call("cuImportExternalMemory", "{type 1, fd 17, size 4096, flags 0}, 0x10");
+        call("cuStreamQuery", "5");
+        assert_eq!(recording.work, DriverWork { calls: 2, numbers: 4097 });
+        let written = recording.running.len();
+        assert_eq!((recording.count, written), (3, 0), "nothing is kept without a file");
     }
 
     #[test]
@@ -346,7 +424,7 @@ mod tests {
             begins(&mut recording, call);
             returns(&mut recording, call);
         }
-        let trace = recording.file.trace(0).expect("readable");
+        let trace = trace_of(&recording, 0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (1001 - SLOTS as u64, SLOTS));
         let running: Vec<u64> =
             trace.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.number).collect();
@@ -355,7 +433,7 @@ mod tests {
         for call in 2000..2500 {
             begins(&mut recording, call);
         }
-        let trace = recording.file.trace(0).expect("readable");
+        let trace = trace_of(&recording, 0).expect("readable");
         assert!(trace.newest.iter().all(|call| call.returned.is_none()) && trace.newest.len() == SLOTS);
     }
 
@@ -372,7 +450,7 @@ mod tests {
         recording.begins(fields(3000));
         recording.returns(fields(3000), 4);
         recording.begins(fields(3001));
-        let trace = recording.file.trace(0).expect("readable");
+        let trace = trace_of(&recording, 0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (2002 - SLOTS as u64, SLOTS));
         let numbers = (1605..2000).step_by(2).map(|number| number + 1).chain([2001, 2002]);
         assert!(trace.newest.iter().map(|call| call.number).eq(numbers), "{trace:?}");
@@ -389,7 +467,7 @@ mod tests {
             begins(&mut recording, call);
         }
         let numbers = |scenario| {
-            let trace = recording.file.trace(scenario).expect("readable");
+            let trace = trace_of(&recording, scenario).expect("readable");
             assert_eq!(trace.left_out, 0);
             trace.newest.iter().map(|call| call.number).collect::<Vec<_>>()
         };

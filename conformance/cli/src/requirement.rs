@@ -141,6 +141,7 @@ mod tests {
             observed: Vec::new(),
             left_out: Vec::new(),
             pairs: None,
+            work: None,
             log: None,
             calls: None,
             kernel_log: Vec::new(),

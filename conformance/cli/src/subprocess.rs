@@ -7,6 +7,7 @@ use gpu_interop_conformance::{
     ExporterName, SUBCOMMAND, Scenario, Seeds, Suite, Verdict, discover, execution, process,
 };
 
+use crate::call_trace::Calls;
 use crate::evidence::{self, GpuArgs};
 use crate::report::Environment;
 use crate::runner::process as worker;
@@ -54,9 +55,9 @@ pub(crate) struct ChildArgs {
     seed: u32,
     #[arg(long)]
     repeat: NonZeroU32,
-    /// Record driver calls in the file received over the socket.
-    #[arg(long)]
-    calls: bool,
+    /// Record driver calls; the newest ones in the file received over the socket.
+    #[arg(long, default_value = "none")]
+    calls: Calls,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +73,7 @@ pub(crate) struct DiscoverArgs {
 impl Subprocess {
     /// `true` if it records driver calls.
     pub(crate) fn records_calls(&self) -> bool {
-        matches!(self, Self::Child(args) if args.calls)
+        matches!(self, Self::Child(args) if args.calls != Calls::None)
     }
 
     /// Runs the task and sends its result to the parent process.
@@ -94,9 +95,7 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
     let seeds = Seeds { first: args.seed, count: args.repeat };
-    if args.calls {
-        worker::record_calls()?;
-    }
+    worker::record_calls(args.calls)?;
     let answer = |ran| worker::answer(&ran);
     execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, answer)
 }

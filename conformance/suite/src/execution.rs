@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend_under_test::BackendUnderTest;
 use crate::context::{Context, Recorded};
 use crate::exporter::{Exporter, ExporterName};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, Verdict, take_checked};
 use crate::scenario::Scenario;
 
 /// The seeds of every scenario: `first` and its successors.
@@ -117,6 +117,7 @@ fn run_opened(
     let complaints = context.as_ref().map(Context::complaints);
     let mut heard = 0;
     for (index, scenario) in scenarios.iter().enumerate() {
+        take_checked();
         let start = Instant::now();
         let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
         let took = Some(start.elapsed());
@@ -133,7 +134,8 @@ fn run_opened(
         heard = complaints.len();
         let verdict = and_around_it(verdict, [left_behind, complained]);
         let failed = verdict.as_ref().is_err_and(Stop::is_failure);
-        report(Ran { verdict, recorded: observations.take(), took })?;
+        let work = verdict.is_ok().then(take_checked);
+        report(Ran { verdict, recorded: Recorded { work, ..observations.take() }, took })?;
         if failed {
             break;
         }

@@ -68,7 +68,7 @@ mod suite;
 pub mod system;
 
 pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemaphore, host_semaphore};
-pub use context::{Context, Observation, Observations, Pairs, Recorded};
+pub use context::{Context, DriverWork, Observation, Observations, Pairs, Recorded, Work};
 pub use execution::Seeds;
 pub use expectations::{DeclaredFlake, Expectations, Machine, Place, Version};
 pub use exporter::{
@@ -77,6 +77,8 @@ pub use exporter::{
 };
 pub use leak_check::{ResourceSnapshot, leak_check};
 pub use need::{Need, Setup};
+#[doc(hidden)]
+pub use outcome::checked;
 pub use outcome::{ErrorReport, Outcome, Stop, StopKind, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};

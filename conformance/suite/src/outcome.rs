@@ -1,11 +1,14 @@
 //! Outcomes of scenarios, and the time limits of their waits.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpu_interop::{Error, ErrorKind, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::context::Work;
 
 /// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time
 /// limit, so that the scenario can report the failed wait before it is stopped.
@@ -236,10 +239,29 @@ impl From<rustix::io::Errno> for Stop {
     }
 }
 
+/// What the scenarios of this process checked: conditions, and bytes of data.
+static CHECKED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Counts a check of so many bytes of data.
+#[doc(hidden)]
+pub fn checked(bytes: usize) {
+    // Relaxed: the counters order nothing else.
+    for (counter, more) in CHECKED.iter().zip([1, bytes as u64]) {
+        counter.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// The checks since the last call.
+pub(crate) fn take_checked() -> Work {
+    let [checks, bytes] = CHECKED.each_ref().map(|counter| counter.swap(0, Ordering::Relaxed));
+    Work { checks, bytes, driver: None }
+}
+
 /// Stops the scenario as failed unless a condition holds.
 #[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
+        $crate::checked(0);
         if !$condition {
             return Err($crate::Stop::failed(format!($($message)+)));
         }
@@ -250,6 +272,7 @@ macro_rules! ensure {
 #[macro_export]
 macro_rules! ensure_eq {
     ($actual:expr, $expected:expr, $($message:tt)+) => {
+        $crate::checked(0);
         // A match, so that temporaries of both sides live to its end.
         match (&$actual, &$expected) {
             (actual, expected) => {

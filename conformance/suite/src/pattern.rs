@@ -2,7 +2,7 @@
 
 use gpu_interop_kernels::{pattern_word, write_pattern};
 
-use crate::outcome::{Stop, Verdict, join};
+use crate::outcome::{Stop, Verdict, checked, join};
 
 /// Bytes that a GPU compresses, different for each round: equal ones, and in odd rounds slowly rising words.
 #[must_use]
@@ -81,6 +81,7 @@ impl Pattern {
     /// # Errors
     /// The number of differing bytes and the first of them.
     pub fn verify(self, offset: u64, found: &[u8], what: &str) -> Verdict {
+        checked(found.len());
         let part = part_of_a_thread(found.len());
         let differences = if part >= found.len() {
             self.compare(offset, 0, found)
@@ -156,6 +157,7 @@ fn part_of_a_thread(length: usize) -> usize {
 /// # Errors
 /// The number of other bytes and the first of them.
 pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: &str) -> Verdict {
+    checked(found.len());
     // Slices are compared as a whole: unoptimised builds need long for single bytes.
     let expected = [byte; 4096];
     if found.chunks(expected.len()).all(|chunk| *chunk == expected[..chunk.len()]) {

@@ -5,6 +5,7 @@ use gpu_interop_conformance_cli::Merged;
 use libtest_mimic::{Failed, Trial};
 
 use crate::run::{Run, check, reports_faults};
+use crate::work;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -35,7 +36,7 @@ fn without_barriers() -> Result<(), Failed> {
 }
 
 fn native() -> Result<(), Failed> {
-    let report = Run::cuda().exporter("native").whole().run()?;
+    let report = work::run(NATIVE, || Run::cuda().exporter("native"), Run::usual)?;
     report.at_least(&[
         // lavapipe only lacks a GPU's own semaphores.
         ("semaphore.", 20),

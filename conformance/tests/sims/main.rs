@@ -40,6 +40,7 @@ mod run;
 mod shards;
 #[cfg(target_os = "linux")]
 mod vulkan;
+mod work;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NO_NVSCI;
 use crate::run::{Ran, Run, check, nightly, scenarios_of};
+use crate::work;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -33,7 +34,7 @@ fn nvsci() -> Run {
 }
 
 fn suite() -> Result<(), Failed> {
-    let report = nvsci().filter("nvsci.*").run()?;
+    let report = work::run("nvsci", || nvsci().filter("nvsci.*"), |run| run)?;
     report.at_least(&[("nvsci.", scenarios_of("nvsci"))])?;
     report.passed()
 }

@@ -38,6 +38,7 @@ pub(crate) struct Run {
     /// The error of building a library.
     missing: Option<String>,
     command: Command,
+    filter: Option<String>,
     backend: &'static str,
     /// The number of contexts that a process may keep to its end.
     contexts: usize,
@@ -111,7 +112,8 @@ impl Run {
                 Err(message) => missing = Some(message),
             }
         }
-        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "4"].as_slice(), retries: false }
+        let isolation = ["--jobs", "4"].as_slice();
+        Self { missing, command, filter: None, backend, contexts: 0, isolation, retries: false }
     }
 
     /// With this exporter, which must be used.
@@ -167,15 +169,20 @@ impl Run {
         self
     }
 
-    pub(crate) fn filter(mut self, glob: &str) -> Self {
-        self.command.args(["--filter", glob]);
-        self
+    /// With these scenarios only, instead of others that were named before.
+    pub(crate) fn filter(self, glob: &str) -> Self {
+        Self { filter: Some(glob.into()), ..self }
     }
 
     /// With every scenario in optimised builds, and to record; otherwise without those that take a minute: `size.*`, and
     /// under Wine those with 10,000 turns or 10,000 timelines.
     pub(crate) fn whole(self) -> Self {
-        if !cfg!(debug_assertions) || recording() {
+        if recording() { self } else { self.usual() }
+    }
+
+    /// As [`whole`](Self::whole), also to record.
+    pub(crate) fn usual(self) -> Self {
+        if !cfg!(debug_assertions) {
             return self;
         }
         self.filter(if cfg!(windows) { "{[!st]*,st*,se*,th*,timeline.[!cp]*}" } else { "{[!s]*,st*,se*}" })
@@ -185,7 +192,13 @@ impl Run {
     /// As [`whole`](Self::whole), in debug builds without 10,000 turns of ping-pong, which the runs with native memory and
     /// the suite on the host backend have.
     pub(crate) fn nearly_whole(self) -> Self {
-        if cfg!(debug_assertions) && !recording() { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
+        if recording() { self } else { self.usual_with_vulkan() }
+    }
+
+    #[cfg(target_os = "linux")]
+    /// As [`nearly_whole`](Self::nearly_whole), also to record.
+    pub(crate) fn usual_with_vulkan(self) -> Self {
+        if cfg!(debug_assertions) { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
     }
 
     #[cfg(target_os = "linux")]
@@ -201,6 +214,9 @@ impl Run {
         }
         if !self.retries {
             self.command.args(["--retries", "0"]);
+        }
+        if let Some(glob) = self.filter {
+            self.command.args(["--filter", &glob]);
         }
         self.command.args(self.isolation).arg("--json").arg(json);
         Ok(self.command)

@@ -8,6 +8,7 @@ use gpu_interop_conformance_cli::simulated_identity;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::run::Run;
+use crate::work;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -18,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn cuda(vulkan: &Peer) -> Result<(), Failed> {
-    let report = Run::cuda().exporter("vulkan").matching(vulkan).nearly_whole().run()?;
+    let report = work::run("cuda_vulkan", || Run::cuda().exporter("vulkan").matching(vulkan), Run::usual_with_vulkan)?;
     report.at_least(&[
         ("timeline.", 14),
         ("memory.", 5),

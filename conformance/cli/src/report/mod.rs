@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use gpu_interop_conformance::{
-    Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome, Pairs,
+    Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome, Pairs, Work,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,6 +118,9 @@ pub struct CaseReport {
     /// Pairs of operations of the two sides whose data was compared, of those that are possible.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pairs: Option<Pairs>,
+    /// The work of a case that passed, to compare with that of another run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub work: Option<Work>,
     /// The end of its process's output, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,

@@ -72,6 +72,7 @@ impl Run {
             observed: recorded.observed.clone(),
             left_out: recorded.left_out.clone(),
             pairs: recorded.pairs,
+            work: recorded.work,
             log: log.clone(),
             calls: calls.clone(),
             kernel_log: kernel_log.clone(),
@@ -91,6 +92,7 @@ impl Run {
             observed,
             left_out,
             pairs,
+            work,
             log,
             calls,
             kernel_log,
@@ -98,7 +100,7 @@ impl Run {
             duration_us,
             ..
         } = report;
-        let recorded = Recorded { observed, left_out, pairs };
+        let recorded = Recorded { observed, left_out, pairs, work };
         Self {
             ended: Ended { error, log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
             took: Duration::from_micros(duration_us),

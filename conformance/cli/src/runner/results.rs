@@ -259,6 +259,7 @@ fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<'_>, mut ru
         observed: ended.recorded.observed,
         left_out: ended.recorded.left_out,
         pairs: ended.recorded.pairs,
+        work: ended.recorded.work,
         log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
         calls: ended.calls.filter(|_| outcome.is_failure()),
         kernel_log,

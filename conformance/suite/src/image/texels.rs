@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::ensure_eq;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, Verdict, checked};
 
 /// The texels of a level: slice after slice (or layer, or face), row after row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,7 @@ impl Texels {
 /// Fails unless both are equal, with the number of different bytes and the first of them.
 pub(crate) fn compare(found: &[u8], expected: &[u8], what: &str) -> Verdict {
     ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
+    checked(found.len());
     let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
     match differing.next() {
         None => Ok(()),

@@ -14,6 +14,7 @@ use super::expect_invalid;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
+use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
@@ -123,20 +124,10 @@ impl<'a> Pictures<'a> {
         for ((buffer, expected), plane) in self.exported.iter().zip(expected).zip(["luma", "chroma", "RGBA"]) {
             let mut found = vec![0; expected.len()];
             buffer.read(0, &mut found)?;
-            verify_bytes(&found, expected, &format!("{plane} {what}, {:?}", self.layout))?;
+            compare(&found, expected, &format!("{plane} {what}, {:?}", self.layout))?;
         }
         Ok(())
     }
-}
-
-fn verify_bytes(found: &[u8], expected: &[u8], what: &str) -> Verdict {
-    let mut differing = (0..).zip(found.iter().zip(expected)).filter(|(_, (found, expected))| found != expected);
-    let first: Option<(usize, _)> = differing.next();
-    if let Some((at, (found, expected))) = first {
-        let more = differing.count();
-        return Err(Stop::failed(format!("byte {at} is {found}, not {expected}, and {more} more differ: {what}")));
-    }
-    Ok(())
 }
 
 /// Runs a CPU version on luma, chroma and RGBA.
@@ -209,7 +200,7 @@ fn exported_picture(context: &Context) -> Verdict {
     });
     let mut expected = [luma, chroma, vec![0; width * height * 4]];
     convert_on_cpu(&mut expected, |planes| cpu::yuv_to_rgba(planes, &USUAL.yuv_to_rgba_numbers(&tight)));
-    verify_bytes(&target.contents()?, &expected[2], "the converted picture")
+    compare(&target.contents()?, &expected[2], "the converted picture")
 }
 
 fn misuse(context: &Context) -> Verdict {
