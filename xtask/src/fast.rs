@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed, lint};
-use crate::{aliases, files, links, package, python, slow, windows};
+use crate::{aliases, files, links, package, python, slow};
 
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
 /// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
 /// time.
-pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows"];
+pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions"];
 
 /// Steps that run beside the others once those in the background have ended, which is early where everything is built.
 pub(crate) const LATER: &[&str] = &["amd", "bundle"];
@@ -29,7 +29,6 @@ pub(crate) static STEPS: &[Step] = steps![
     "kernels", "prebuilt kernels are those of their source", kernels;
     "lengths", "no Rust file is too long", |_| files::lengths();
     "clippy", "lints of the whole workspace", clippy;
-    "windows", "lints of the published crates for Windows", windows::fast;
     "tests", "all tests (README's command)", tests;
     "examples", "examples that run on the CPU", examples;
     "conformance", "the suite on the host backend, with Vulkan on the CPU; and on a third party's backend", conformance;

@@ -53,7 +53,8 @@ pub(crate) fn check(session: &Session) -> Outcome {
         .env("GPU_INTEROP_REQUIRE_CUDA", "1")
         .check()?;
     // And with AMD's runtime, on the emulated GPU.
-    cargo("test --quiet --package gpu-interop-emulated-amdgpu --test radv -- _python")
+    cargo("test --quiet --workspace --test radv -- _python")
+        .env("GPU_INTEROP_SIMULATORS", session.debug(""))
         .env("GPU_INTEROP_SIM_AMDGPU_TEST_PYTHON", environment.join("bin/python"))
         .check()
 }

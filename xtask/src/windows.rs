@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use crate::package::PUBLISHED;
 use crate::run::{Outcome, Run, has, run};
 use crate::session::Session;
 use crate::{capi, debian};
@@ -33,14 +32,6 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
     return TRUE;
 }
 ";
-
-/// Lints the published crates and their tests. wgpu takes long to build: its adapter is for nightly runs.
-pub(crate) fn fast(session: &Session) -> Outcome {
-    let Some(cargo) = debian::cargo_for(session, GNU)? else { return Ok(()) };
-    let packages = PUBLISHED.into_iter().filter(|&name| name != "gpu-interop-wgpu");
-    let cargo = cargo.args(["clippy", "--lib", "--tests"]).args(packages.map(|name| format!("--package={name}")));
-    cargo.args(LINTS).check()
-}
 
 /// Programs in C, with the C interface.
 fn programs(session: &Session, wine: &Wine<'_>) -> Outcome {
