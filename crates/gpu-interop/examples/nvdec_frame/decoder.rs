@@ -64,6 +64,7 @@ impl Decoder {
         {
             return Err("the clip is not H.264 4:2:0 of 8 bits with even width and height".into());
         }
+        #[allow(clippy::useless_conversion, reason = "a C long has 32 bits on Windows only")]
         let mut info = DecoderInfo {
             width: sequence.coded[0].into(),
             height: sequence.coded[1].into(),

@@ -258,7 +258,7 @@ pub(crate) fn find(encoding: Encoding, opcode: u16) -> Option<&'static Row> {
 }
 
 /// All rows.
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 pub(crate) fn rows() -> impl Iterator<Item = (Encoding, &'static Row)> {
     ENCODINGS.iter().flat_map(|(encoding, tables)| tables.iter().copied().flatten().map(|row| (*encoding, row)))
 }
