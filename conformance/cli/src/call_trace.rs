@@ -33,6 +33,9 @@ const MAX_TEXT: usize = 300;
 /// Functions that only make a device current around each call: kept while they run, and if they fail.
 const CONTEXT_SWITCHES: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
 
+/// The number of a case's calls after which they are no longer counted, unless they are kept as well.
+const MOST_COUNTED: u64 = 10_000;
+
 /// Parts of the names of functions that change nothing. How often they are called depends on the machine's speed.
 const QUERIES: [&str; 4] = ["Get", "Query", "Synchronize", "Ctx"];
 
@@ -158,6 +161,12 @@ impl Recording {
         }
     }
 
+    /// `true` for an event that changes nothing: to format it would take most of the time of a case with many calls.
+    fn is_done_with(&self, event: &Event<'_>) -> bool {
+        let is_return = || event.metadata().fields().field("code").is_some();
+        self.file.is_none() && (self.work.calls >= MOST_COUNTED || is_return())
+    }
+
     fn begins(&mut self, event: Fields) {
         self.count += 1;
         if !QUERIES.iter().any(|part| event.function.contains(part)) {
@@ -239,6 +248,9 @@ struct Recorder;
 
 impl<S: Subscriber> Layer<S> for Recorder {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        if recording().as_ref().is_none_or(|recording| recording.is_done_with(event)) {
+            return;
+        }
         let mut fields = Fields::default();
         event.record(&mut fields);
         if let Some(recording) = &mut *recording() {

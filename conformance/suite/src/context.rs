@@ -70,7 +70,7 @@ pub struct Work {
 /// The driver calls of a scenario, without queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverWork {
-    /// The number of calls.
+    /// The number of calls; at most 10,000 with `--count-calls` alone.
     pub calls: u64,
     /// The sum of the numbers among their arguments: sizes, offsets, counts, values, flags. Modulo 2^32.
     pub numbers: u32,
