@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::sync::lock;
 use gpu_interop_conformance::system::{BorrowedOsHandle, OsHandle, nameless_file};
-use gpu_interop_conformance::{DriverWork, Verdict, system};
+use gpu_interop_conformance::{Verdict, system};
 use gpu_interop_driver::DRIVER_CALL;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,12 +33,6 @@ const MAX_TEXT: usize = 300;
 /// Functions that only make a device current around each call: kept while they run, and if they fail.
 const CONTEXT_SWITCHES: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
 
-/// The number of a case's calls after which they are no longer counted, unless they are kept as well.
-const MOST_COUNTED: u64 = 10_000;
-
-/// Parts of the names of functions that change nothing. How often they are called depends on the machine's speed.
-const QUERIES: [&str; 4] = ["Get", "Query", "Synchronize", "Ctx"];
-
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Slot {
     /// The index of the scenario in its process, from 0.
@@ -46,17 +40,6 @@ struct Slot {
     /// The number of calls before that scenario.
     before: u64,
     call: Call,
-}
-
-/// What is kept of the driver calls of a case.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Calls {
-    #[default]
-    None,
-    /// Their number.
-    Counts,
-    /// Their number, and the newest ones in a file.
-    Newest,
 }
 
 /// The file of calls.
@@ -108,8 +91,8 @@ fn recording() -> MutexGuard<'static, Option<Recording>> {
     lock(&RECORDING)
 }
 
-/// Starts to count this process's calls, and to write the newest ones to a file.
-pub(crate) fn record_to(file: Option<CallFile>) {
+/// Starts to write this process's calls to a file.
+pub(crate) fn record_to(file: CallFile) {
     *recording() = Some(Recording::new(file));
 }
 
@@ -119,13 +102,7 @@ pub(crate) fn next_scenario() {
         recording.scenario += 1;
         recording.before = recording.count;
         recording.start = Instant::now();
-        recording.work = DriverWork::default();
     }
-}
-
-/// The calls of the scenario so far; `None` if they are not recorded.
-pub(crate) fn work() -> Option<DriverWork> {
-    recording().as_ref().map(|recording| recording.work)
 }
 
 /// Stops recording: later calls belong to no scenario.
@@ -135,8 +112,7 @@ pub(crate) fn stop() {
 
 #[derive(Debug)]
 struct Recording {
-    /// Absent if calls are only counted.
-    file: Option<CallFile>,
+    file: CallFile,
     /// Calls that have not returned, by the number in their events, with their slots, which are not reused.
     running: HashMap<u64, (usize, Slot)>,
     next: usize,
@@ -144,38 +120,15 @@ struct Recording {
     before: u64,
     scenario: usize,
     start: Instant,
-    work: DriverWork,
 }
 
 impl Recording {
-    fn new(file: Option<CallFile>) -> Self {
-        Self {
-            file,
-            running: HashMap::new(),
-            next: 0,
-            count: 0,
-            before: 0,
-            scenario: 0,
-            start: Instant::now(),
-            work: DriverWork::default(),
-        }
-    }
-
-    /// `true` for an event that changes nothing: to format it would take most of the time of a case with many calls.
-    fn is_done_with(&self, event: &Event<'_>) -> bool {
-        let is_return = || event.metadata().fields().field("code").is_some();
-        self.file.is_none() && (self.work.calls >= MOST_COUNTED || is_return())
+    fn new(file: CallFile) -> Self {
+        Self { file, running: HashMap::new(), next: 0, count: 0, before: 0, scenario: 0, start: Instant::now() }
     }
 
     fn begins(&mut self, event: Fields) {
         self.count += 1;
-        if !QUERIES.iter().any(|part| event.function.contains(part)) {
-            self.work.calls += 1;
-            self.work.numbers = self.work.numbers.wrapping_add(sum_of_numbers(&event.arguments));
-        }
-        if self.file.is_none() {
-            return;
-        }
         // None if all slots have running calls.
         let is_free = |slot: &usize| !self.running.values().any(|(running, _)| running == slot);
         let Some(slot) = (0..SLOTS).map(|step| (self.next + step) % SLOTS).find(is_free) else { return };
@@ -196,7 +149,7 @@ impl Recording {
     fn returns(&mut self, event: Fields, code: u64) {
         let Some((slot, mut kept)) = self.running.remove(&event.call) else { return };
         if code == 0 && CONTEXT_SWITCHES.contains(&kept.call.function.as_str()) {
-            self.write_bytes(slot, &[0; SLOT_SIZE]);
+            let _ = system::write_at(&self.file.0, &[0; SLOT_SIZE], (slot * SLOT_SIZE) as u64);
             if self.next == (slot + 1) % SLOTS {
                 self.next = slot;
             }
@@ -212,31 +165,9 @@ impl Recording {
         let mut bytes = serde_json::to_vec(kept).unwrap_or_default();
         if bytes.len() < SLOT_SIZE {
             bytes.resize(SLOT_SIZE, 0);
-            self.write_bytes(slot, &bytes);
+            let _ = system::write_at(&self.file.0, &bytes, (slot * SLOT_SIZE) as u64);
         }
     }
-
-    fn write_bytes(&self, slot: usize, bytes: &[u8]) {
-        if let Some(CallFile(file)) = &self.file {
-            let _ = system::write_at(file, bytes, (slot * SLOT_SIZE) as u64);
-        }
-    }
-}
-
-/// The sum of the decimal numbers in a call's arguments, modulo 2^32. Addresses and handles are hexadecimal, and
-/// descriptors differ from run to run.
-fn sum_of_numbers(arguments: &str) -> u32 {
-    let words = arguments.split(|byte: char| !byte.is_ascii_alphanumeric());
-    let (mut sum, mut before) = (0_u32, "");
-    for word in words.filter(|word| !word.is_empty()) {
-        if before != "fd"
-            && let Ok(number) = word.parse::<u32>()
-        {
-            sum = sum.wrapping_add(number);
-        }
-        before = word;
-    }
-    sum
 }
 
 /// The `tracing` layer that [`record_to`] needs.
@@ -248,9 +179,6 @@ struct Recorder;
 
 impl<S: Subscriber> Layer<S> for Recorder {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        if recording().as_ref().is_none_or(|recording| recording.is_done_with(event)) {
-            return;
-        }
         let mut fields = Fields::default();
         event.record(&mut fields);
         if let Some(recording) = &mut *recording() {
@@ -392,13 +320,9 @@ mod tests {
             .returns(Fields { call, made: "0x7fffffffffff".into(), nanoseconds: u64::MAX, ..Fields::default() }, 700);
     }
 
-    fn trace_of(recording: &Recording, scenario: usize) -> Verdict<CallTrace> {
-        recording.file.as_ref().expect("a file").trace(scenario)
-    }
-
     /// A recording of this test only; [`RECORDING`] is shared by the process.
     fn new() -> Recording {
-        Recording::new(Some(CallFile::new().expect("a file")))
+        Recording::new(CallFile::new().expect("a file"))
     }
 
     #[test]
@@ -408,24 +332,10 @@ mod tests {
             begins(&mut recording, call);
             returns(&mut recording, call);
         }
-        let trace = trace_of(&recording, 0).expect("readable");
+        let trace = recording.file.trace(0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (50, SLOTS));
         assert!(trace.newest.iter().map(|call| call.number).eq(51..=250));
         assert!(trace.newest.iter().all(|call| call.returned.as_ref().is_some_and(|returned| returned.code == 700)));
-    }
-
-    #[test]
-    fn calls_are_counted_without_queries_addresses_and_descriptors() {
-        let mut recording = Recording::new(None);
-        let mut call = |function: &str, arguments: &str| {
-            recording.begins(Fields { function: function.into(), arguments: arguments.into(), ..Fields::default() });
-        };
-        call("cuMemFree", "0x7fff00001000");
-        call("cuImportExternalMemory", "{type 1, fd 17, size 4096, flags 0}, 0x10");
-        call("cuStreamQuery", "5");
-        assert_eq!(recording.work, DriverWork { calls: 2, numbers: 4097 });
-        let written = recording.running.len();
-        assert_eq!((recording.count, written), (3, 0), "nothing is kept without a file");
     }
 
     #[test]
@@ -436,7 +346,7 @@ mod tests {
             begins(&mut recording, call);
             returns(&mut recording, call);
         }
-        let trace = trace_of(&recording, 0).expect("readable");
+        let trace = recording.file.trace(0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (1001 - SLOTS as u64, SLOTS));
         let running: Vec<u64> =
             trace.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.number).collect();
@@ -445,7 +355,7 @@ mod tests {
         for call in 2000..2500 {
             begins(&mut recording, call);
         }
-        let trace = trace_of(&recording, 0).expect("readable");
+        let trace = recording.file.trace(0).expect("readable");
         assert!(trace.newest.iter().all(|call| call.returned.is_none()) && trace.newest.len() == SLOTS);
     }
 
@@ -462,7 +372,7 @@ mod tests {
         recording.begins(fields(3000));
         recording.returns(fields(3000), 4);
         recording.begins(fields(3001));
-        let trace = trace_of(&recording, 0).expect("readable");
+        let trace = recording.file.trace(0).expect("readable");
         assert_eq!((trace.left_out, trace.newest.len()), (2002 - SLOTS as u64, SLOTS));
         let numbers = (1605..2000).step_by(2).map(|number| number + 1).chain([2001, 2002]);
         assert!(trace.newest.iter().map(|call| call.number).eq(numbers), "{trace:?}");
@@ -479,7 +389,7 @@ mod tests {
             begins(&mut recording, call);
         }
         let numbers = |scenario| {
-            let trace = trace_of(&recording, scenario).expect("readable");
+            let trace = recording.file.trace(scenario).expect("readable");
             assert_eq!(trace.left_out, 0);
             trace.newest.iter().map(|call| call.number).collect::<Vec<_>>()
         };

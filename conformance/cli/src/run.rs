@@ -14,7 +14,6 @@ use clap::Args;
 use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scenario, Seeds, Stop, Suite, Verdict};
 
 use crate::baseline::Baseline;
-use crate::call_trace::Calls;
 use crate::cli::glob;
 use crate::drivers::DriverArgs;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
@@ -134,25 +133,12 @@ pub(crate) struct RunArgs {
     /// and, for each failure, the newest 200 driver calls, here and in the reports.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
-    /// Count each case's driver calls in the JSON report, beside its checks and the bytes it compared: a case that passes
-    /// and does less than before was weakened. `--verbose` does this, too, and also for cases that count resources during many
-    /// cycles.
-    #[arg(long)]
-    count_calls: bool,
 }
 
 impl RunArgs {
     /// `true` if this process records driver calls.
     pub(crate) fn records_calls(&self) -> bool {
-        self.no_isolate && self.calls() != Calls::None
-    }
-
-    fn calls(&self) -> Calls {
-        match (self.verbose, self.count_calls) {
-            (true, _) => Calls::Newest,
-            (false, true) => Calls::Counts,
-            (false, false) => Calls::None,
-        }
+        self.verbose && self.no_isolate
     }
 
     fn isolation(&self) -> Isolation {
@@ -249,7 +235,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?.into(),
         retries: if isolation == Isolation::None { 0 } else { args.retries },
         max_failures: args.max_failures,
-        calls: args.calls(),
+        calls: args.verbose,
         shard: None,
     };
     let cases = plan.cases(suite.scenarios());

@@ -7,7 +7,6 @@ use gpu_interop_conformance::{
     ExporterName, SUBCOMMAND, Scenario, Seeds, Suite, Verdict, discover, execution, process,
 };
 
-use crate::call_trace::Calls;
 use crate::evidence::{self, GpuArgs};
 use crate::report::Environment;
 use crate::runner::process as worker;
@@ -55,9 +54,9 @@ pub(crate) struct ChildArgs {
     seed: u32,
     #[arg(long)]
     repeat: NonZeroU32,
-    /// Record driver calls; the newest ones in the file received over the socket.
-    #[arg(long, default_value = "none")]
-    calls: Calls,
+    /// Record driver calls in the file received over the socket.
+    #[arg(long)]
+    calls: bool,
 }
 
 #[derive(Debug, Args)]
@@ -73,7 +72,7 @@ pub(crate) struct DiscoverArgs {
 impl Subprocess {
     /// `true` if it records driver calls.
     pub(crate) fn records_calls(&self) -> bool {
-        matches!(self, Self::Child(args) if args.calls != Calls::None)
+        matches!(self, Self::Child(args) if args.calls)
     }
 
     /// Runs the task and sends its result to the parent process.
@@ -95,7 +94,9 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
     let seeds = Seeds { first: args.seed, count: args.repeat };
-    worker::record_calls(args.calls)?;
+    if args.calls {
+        worker::record_calls()?;
+    }
     let answer = |ran| worker::answer(&ran);
     execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, answer)
 }

@@ -62,18 +62,6 @@ pub struct Work {
     pub checks: u64,
     /// Bytes that were compared with the expected ones.
     pub bytes: u64,
-    /// Its driver calls, in a run with `--count-calls` or `--verbose`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub driver: Option<DriverWork>,
-}
-
-/// The driver calls of a scenario, without queries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DriverWork {
-    /// The number of calls; at most 10,000 with `--count-calls` alone.
-    pub calls: u64,
-    /// The sum of the numbers among their arguments: sizes, offsets, counts, values, flags. Modulo 2^32.
-    pub numbers: u32,
 }
 
 /// Pairs of an operation of the exporter and an access of the device: on each image, on each queue, in each order.

@@ -68,7 +68,7 @@ mod suite;
 pub mod system;
 
 pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemaphore, host_semaphore};
-pub use context::{Context, DriverWork, Observation, Observations, Pairs, Recorded, Work};
+pub use context::{Context, Observation, Observations, Pairs, Recorded, Work};
 pub use execution::Seeds;
 pub use expectations::{DeclaredFlake, Expectations, Machine, Place, Version};
 pub use exporter::{

@@ -254,7 +254,7 @@ pub fn checked(bytes: usize) {
 /// The checks since the last call.
 pub(crate) fn take_checked() -> Work {
     let [checks, bytes] = CHECKED.each_ref().map(|counter| counter.swap(0, Ordering::Relaxed));
-    Work { checks, bytes, driver: None }
+    Work { checks, bytes }
 }
 
 /// Stops the scenario as failed unless a condition holds.

@@ -84,7 +84,7 @@ fn is_like(recorded: Option<&[String; 2]>, found: &[String; 2]) -> bool {
 }
 
 fn figures(report: &Ran) -> Figures {
-    let of_work = |Work { checks, bytes, .. }: Work| [checks, bytes].map(|figure| figure.to_string());
+    let of_work = |Work { checks, bytes }: Work| [checks, bytes].map(|figure| figure.to_string());
     report.results.iter().filter_map(|case| Some((case.name(), of_work(case.work?)))).collect()
 }
 

@@ -19,7 +19,7 @@ use gpu_interop_conformance::{
     execution, process as child,
 };
 
-use crate::call_trace::{self, CallFile, Calls};
+use crate::call_trace::{self, CallFile};
 use crate::evidence::Evidence;
 use crate::report::{Environment, Report, SCHEMA, Shard, Tool, case_name, summarize};
 use crate::selection::CaseList;
@@ -64,7 +64,8 @@ pub(crate) struct Plan {
     pub(crate) retries: u32,
     /// Stops the run after this number of failures.
     pub(crate) max_failures: Option<NonZeroUsize>,
-    pub(crate) calls: Calls,
+    /// `true` if reports have the driver calls of failed cases.
+    pub(crate) calls: bool,
     /// The shard that the cases are.
     pub(crate) shard: Option<Shard>,
 }
@@ -251,9 +252,9 @@ impl Plan {
         ended: &impl Fn(usize, Ended, Duration),
     ) {
         // Tracing is best effort.
-        let file = (self.calls == Calls::Newest).then(CallFile::new).and_then(Result::ok);
-        if self.calls != Calls::None {
-            call_trace::record_to(file.as_ref().and_then(|file| file.duplicate().ok()));
+        let file = self.calls.then(CallFile::new).and_then(Result::ok);
+        if let Some(Ok(file)) = file.as_ref().map(CallFile::duplicate) {
+            call_trace::record_to(file);
         }
         for (place, index) in to_run.iter().enumerate() {
             let (case, start) = (&cases[*index], Instant::now());
@@ -264,9 +265,6 @@ impl Plan {
             let window = options.evidence.begin(case.name());
             let ran = execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds);
             let mut end = Ended { kernel_log: window.end(), ..Ended::ran(ran) };
-            if let Some(work) = &mut end.recorded.work {
-                work.driver = call_trace::work();
-            }
             if end.outcome.is_failure() {
                 end.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }

@@ -7,12 +7,11 @@ use std::io::{Seek, SeekFrom};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use wait_timeout::ChildExt;
 
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
-use crate::call_trace::{self, CallFile, Calls};
+use crate::call_trace::{self, CallFile};
 use crate::evidence::{Around, Evidence, Window};
 use crate::interrupt::NOTICED_WITHIN;
 use crate::report::HISTORY;
@@ -33,29 +32,22 @@ const LEAVING: Duration = Duration::from_secs(3);
 /// With 32 queues a process takes 1.0 s to start and exit, instead of 0.37 s (H200).
 const MOST_CONNECTIONS: &str = "32";
 
-/// Records this process's driver calls, the newest ones in the parent's file.
-pub(crate) fn record_calls(calls: Calls) -> Verdict {
-    let file = match calls {
-        Calls::None => return Ok(()),
-        Calls::Counts => None,
-        Calls::Newest => Some(Channel::of_this_process()?.receive_handle(CALLS)?.1.into()),
-    };
-    call_trace::record_to(file);
+/// Records this process's driver calls in the parent's file.
+pub(crate) fn record_calls() -> Verdict {
+    let (_, file) = Channel::of_this_process()?.receive_handle(CALLS)?;
+    call_trace::record_to(file.into());
     Ok(())
 }
 
 /// Sends the result of a scenario to the parent.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
-    let mut ran = ran.clone();
-    if let Some(work) = &mut ran.recorded.work {
-        work.driver = call_trace::work();
-    }
     // Later calls free objects of the failed scenario and do not belong to its trace.
     if ran.verdict.as_ref().is_err_and(Stop::is_failure) {
         call_trace::stop();
     } else {
         call_trace::next_scenario();
     }
+    let mut ran = ran.clone();
     if let Err(stop) = &mut ran.verdict {
         stop.reason = cut(&stop.reason, MESSAGE / 16);
     }
@@ -87,7 +79,8 @@ pub(super) struct Options<'a> {
     pub(super) seeds: Seeds,
     /// Replaces the time limit of each scenario, for one seed.
     pub(super) timeout: Option<Duration>,
-    pub(super) calls: Calls,
+    /// `true` if driver calls are recorded.
+    pub(super) calls: bool,
     /// Ends the run early.
     pub(super) halt: &'a Halt,
     pub(super) evidence: &'a Evidence,
@@ -193,14 +186,9 @@ impl<'a> Process<'a> {
         if cases.iter().any(|case| case.scenario.many_streams) && system::set_variable(CONNECTIONS_VARIABLE).is_none() {
             command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
         }
-        // A count of calls is not worth what it costs scenarios with many cycles, which share no process with others.
-        let many = cases.iter().any(|case| case.scenario.counts_resources);
-        let kept = if many && options.calls == Calls::Counts { Calls::None } else { options.calls };
-        if let Some(kept) = kept.to_possible_value() {
-            command.args(["--calls", kept.get_name()]);
-        }
-        let calls = (options.calls == Calls::Newest).then(CallFile::new).transpose()?;
+        let calls = options.calls.then(CallFile::new).transpose()?;
         if let Some(calls) = &calls {
+            command.arg("--calls");
             channel.send(CALLS, 0, &[calls.handle()])?;
         }
         command.stdin(there).stdout(log.try_clone()?).stderr(log.try_clone()?);
