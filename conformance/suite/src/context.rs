@@ -62,6 +62,9 @@ pub struct Work {
     pub checks: u64,
     /// Bytes that were compared with the expected ones.
     pub bytes: u64,
+    /// Sum of the checksums (CRC-32) of the expected data, whose order does not matter.
+    #[serde(default)]
+    pub data: u64,
 }
 
 /// Pairs of an operation of the exporter and an access of the device: on each image, on each queue, in each order.

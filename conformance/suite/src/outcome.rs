@@ -239,29 +239,41 @@ impl From<rustix::io::Errno> for Stop {
     }
 }
 
-/// What the scenarios of this process checked: conditions, and bytes of data.
-static CHECKED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The work of the scenarios of this process: conditions, bytes of data, and the sum of the checksums.
+static CHECKED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
-/// Counts a check of so many bytes of data.
-#[doc(hidden)]
-pub fn checked(bytes: usize) {
+/// Counts a checked condition, for bytes of data or none, with the checksum of the expected data.
+fn count(bytes: usize, checksum: u32) {
     // Relaxed: the counters order nothing else.
-    for (counter, more) in CHECKED.iter().zip([1, bytes as u64]) {
+    for (counter, more) in CHECKED.iter().zip([1, bytes as u64, checksum.into()]) {
         counter.fetch_add(more, Ordering::Relaxed);
     }
 }
 
+/// Counts a checked condition.
+#[doc(hidden)]
+pub fn checked() {
+    count(0, 0);
+}
+
+/// Counts a comparison of so many bytes with data that these parts describe, or are.
+pub(crate) fn checked_bytes(length: usize, parts: &[&[u8]]) {
+    let mut hasher = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    count(length, hasher.finalize());
+}
+
 /// The checks since the last call.
 pub(crate) fn take_checked() -> Work {
-    let [checks, bytes] = CHECKED.each_ref().map(|counter| counter.swap(0, Ordering::Relaxed));
-    Work { checks, bytes }
+    let [checks, bytes, data] = CHECKED.each_ref().map(|counter| counter.swap(0, Ordering::Relaxed));
+    Work { checks, bytes, data }
 }
 
 /// Stops the scenario as failed unless a condition holds.
 #[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
-        $crate::checked(0);
+        $crate::checked();
         if !$condition {
             return Err($crate::Stop::failed(format!($($message)+)));
         }
@@ -272,7 +284,7 @@ macro_rules! ensure {
 #[macro_export]
 macro_rules! ensure_eq {
     ($actual:expr, $expected:expr, $($message:tt)+) => {
-        $crate::checked(0);
+        $crate::checked();
         // A match, so that temporaries of both sides live to its end.
         match (&$actual, &$expected) {
             (actual, expected) => {

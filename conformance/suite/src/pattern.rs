@@ -1,8 +1,11 @@
 //! Seeded data with known bytes.
 
+use std::fmt::Display;
+
 use gpu_interop_kernels::{pattern_word, write_pattern};
 
-use crate::outcome::{Stop, Verdict, checked, join};
+use crate::ensure_eq;
+use crate::outcome::{Stop, Verdict, checked_bytes, join};
 
 /// Bytes that a GPU compresses, different for each round: equal ones, and in odd rounds slowly rising words.
 #[must_use]
@@ -80,8 +83,9 @@ impl Pattern {
     ///
     /// # Errors
     /// The number of differing bytes and the first of them.
-    pub fn verify(self, offset: u64, found: &[u8], what: &str) -> Verdict {
-        checked(found.len());
+    pub fn verify(self, offset: u64, found: &[u8], what: impl Display) -> Verdict {
+        let expected = [u64::from(self.seed), offset, found.len() as u64].map(u64::to_le_bytes);
+        checked_bytes(found.len(), &[expected.as_flattened()]);
         let part = part_of_a_thread(found.len());
         let differences = if part >= found.len() {
             self.compare(offset, 0, found)
@@ -156,8 +160,8 @@ fn part_of_a_thread(length: usize) -> usize {
 ///
 /// # Errors
 /// The number of other bytes and the first of them.
-pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: &str) -> Verdict {
-    checked(found.len());
+pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: impl Display) -> Verdict {
+    checked_bytes(found.len(), &[&[byte], &found.len().to_le_bytes()]);
     // Slices are compared as a whole: unoptimised builds need long for single bytes.
     let expected = [byte; 4096];
     if found.chunks(expected.len()).all(|chunk| *chunk == expected[..chunk.len()]) {
@@ -172,9 +176,36 @@ pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: &str) -> Verdict {
     )))
 }
 
+/// Fails unless both are equal, with the number of different bytes and the first of them.
+pub(crate) fn compare(found: &[u8], expected: &[u8], what: impl Display) -> Verdict {
+    ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
+    checked_bytes(found.len(), &[expected]);
+    // Slices are compared as a whole: unoptimised builds need long for single bytes.
+    if found == expected {
+        return Ok(());
+    }
+    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    match differing.next() {
+        None => Ok(()),
+        Some((at, (found_byte, expected))) => Err(Stop::failed(format!(
+            "{what}: {} of {} bytes differ, the first at {at}: expected {expected:#04x}, found {found_byte:#04x}",
+            differing.count() + 1,
+            found.len()
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_differing_byte_is_counted() {
+        compare(&[1, 2, 3], &[1, 2, 3], "same").expect("no difference");
+        let message = compare(&[1, 2, 3, 4], &[1, 9, 3, 9], "data").expect_err("two differ").to_string();
+        assert!(message.contains("2 of 4 bytes differ, the first at 1: expected 0x09, found 0x02"), "{message}");
+        assert!(compare(&[1], &[1, 2], "short").is_err());
+    }
 
     #[test]
     fn any_part_equals_the_part_of_the_whole() {

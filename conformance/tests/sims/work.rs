@@ -1,5 +1,6 @@
-//! The work of each case: checked conditions and compared bytes. A scenario that was weakened by mistake passes, but does
-//! other work than the recorded one. The calls of drivers are not compared: their number depends on the machine's speed.
+//! The work of each case: checked conditions, compared bytes and their checksums. A scenario that was weakened by mistake
+//! passes, but does other work than the recorded one. The calls of drivers are not compared: their number depends on the
+//! machine's speed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,10 @@ const AGAIN: usize = 2;
 const VARIES: &str = "*";
 
 /// The figures of each case of a run.
-type Figures = BTreeMap<String, [String; 2]>;
+type Figures = BTreeMap<String, OfCase>;
+
+/// Checks, bytes, and the sum of checksums.
+type OfCase = [String; 3];
 
 /// Runs all scenarios to record, or the usual ones, and fails unless each case that passed did the work that this section
 /// of the record names. The record is of debug builds on Linux: others repeat more or less.
@@ -33,7 +37,7 @@ pub(crate) fn run(section: &str, new: impl Fn() -> Run, usual: fn(Run) -> Run) -
             let known = same.get_mut(&case).into_iter().flatten();
             known.zip(figures).filter(|(known, figure)| *known != figure).for_each(|(known, _)| *known = VARIES.into());
         }
-        for (case, [checks, _]) in &mut same {
+        for (case, [checks, ..]) in &mut same {
             // They wait for the thread of a bridge, and check what they see meanwhile.
             if case.contains(".bridge") || case.starts_with("frame_ring.") {
                 *checks = VARIES.into();
@@ -64,7 +68,7 @@ pub(crate) fn run(section: &str, new: impl Fn() -> Run, usual: fn(Run) -> Run) -
             }
         }
     }
-    let line = |(case, found): (&String, &[String; 2])| {
+    let line = |(case, found): (&String, &OfCase)| {
         let recorded = recorded.get(case).map_or_else(|| "nothing".into(), |recorded| recorded.join(" "));
         format!("\n{section} {case}: recorded {recorded}, found {}", found.join(" "))
     };
@@ -77,14 +81,14 @@ pub(crate) fn run(section: &str, new: impl Fn() -> Run, usual: fn(Run) -> Run) -
         .into())
 }
 
-fn is_like(recorded: Option<&[String; 2]>, found: &[String; 2]) -> bool {
+fn is_like(recorded: Option<&OfCase>, found: &OfCase) -> bool {
     recorded.is_some_and(|recorded| {
         recorded.iter().zip(found).all(|(recorded, found)| recorded == found || recorded == VARIES)
     })
 }
 
 fn figures(report: &Ran) -> Figures {
-    let of_work = |Work { checks, bytes }: Work| [checks, bytes].map(|figure| figure.to_string());
+    let of_work = |Work { checks, bytes, data }: Work| [checks, bytes, data].map(|figure| figure.to_string());
     report.results.iter().filter_map(|case| Some((case.name(), of_work(case.work?)))).collect()
 }
 
@@ -99,9 +103,9 @@ fn file() -> PathBuf {
 }
 
 const BEGINNING: &str = "\
-# The work of each case that passed: the run, first with its drivers, the case, checked conditions and compared bytes. A *
-# differs from run to run. `cargo xtask record sims` writes this file. Read each changed line: a smaller number is a scenario
-# that does less.
+# The work of each case that passed: the run, first with its drivers, the case, checked conditions, compared bytes, and the
+# sum of their checksums. A * differs from run to run. `cargo xtask record sims` writes this file. Read each changed line:
+# fewer checks or bytes are a scenario that does less.
 ";
 
 /// The lines of the file, without its beginning, in order.
@@ -118,7 +122,7 @@ fn read(section: &str) -> Result<(String, Figures), Failed> {
     let figures = |rest: &&str| {
         let mut words = rest.strip_prefix(' ')?.split(' ').map(ToOwned::to_owned);
         let case = words.next()?;
-        Some((case, <[String; 2]>::try_from(words.collect::<Vec<_>>()).ok()?))
+        Some((case, OfCase::try_from(words.collect::<Vec<_>>()).ok()?))
     };
     Ok((driver.to_owned(), rest.iter().filter_map(figures).collect()))
 }

@@ -14,7 +14,7 @@ use crate::pattern::Pattern;
 use crate::{ensure, ensure_eq};
 pub(crate) use fetch::{Fetched, make_finite};
 pub(crate) use kernels::ImageKernels;
-pub(crate) use texels::{Texels, compare};
+pub(crate) use texels::Texels;
 
 /// A format in the order red, green, blue, alpha, with linear encoding.
 pub(crate) fn plain_format(channel: ChannelType, channels: u8) -> Verdict<TexelFormat> {
@@ -85,7 +85,7 @@ fn verify_levels(
 /// Checks every byte of one level, all layers of which are in `found`.
 fn verify_level(spec: &ImageSpec, level: u32, pattern: Pattern, what: &str, found: &[u8]) -> Verdict {
     ensure_eq!(found.len() as u64, spec.level_size(level), "{what}: bytes of level {level} of {spec}");
-    pattern.level(level).verify(0, found, &format!("{what}, level {level} of {spec}"))
+    pattern.level(level).verify(0, found, format_args!("{what}, level {level} of {spec}"))
 }
 
 /// An image of the exporter, imported and mapped by the device under test.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::ensure_eq;
-use crate::outcome::{Stop, Verdict, checked};
+use crate::outcome::Verdict;
 
 /// The texels of a level: slice after slice (or layer, or face), row after row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,21 +45,6 @@ impl Texels {
     }
 }
 
-/// Fails unless both are equal, with the number of different bytes and the first of them.
-pub(crate) fn compare(found: &[u8], expected: &[u8], what: &str) -> Verdict {
-    ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
-    checked(found.len());
-    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
-    match differing.next() {
-        None => Ok(()),
-        Some((at, (found_byte, expected))) => Err(Stop::failed(format!(
-            "{what}: {} of {} bytes differ, the first at {at}: expected {expected:#04x}, found {found_byte:#04x}",
-            differing.count() + 1,
-            found.len()
-        ))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,13 +79,5 @@ mod tests {
         assert_eq!(after.part([1, 2, 0], [3, 1, 2]), before.part([1, 2, 0], [3, 1, 2]));
         assert!(after.put(origin, extent, &data[1..]).is_err());
         assert!(Texels::new([4, 3, 2], 2, vec![0; 47]).is_err());
-    }
-
-    #[test]
-    fn every_differing_byte_is_counted() {
-        compare(&[1, 2, 3], &[1, 2, 3], "same").expect("no difference");
-        let message = compare(&[1, 2, 3, 4], &[1, 9, 3, 9], "data").expect_err("two differ").to_string();
-        assert!(message.contains("2 of 4 bytes differ, the first at 1: expected 0x09, found 0x02"), "{message}");
-        assert!(compare(&[1], &[1, 2], "short").is_err());
     }
 }

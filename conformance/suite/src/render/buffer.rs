@@ -7,8 +7,8 @@ use vk::{AccessFlags as Access, BufferUsageFlags as Usage, PipelineStageFlags as
 use super::gpu::{Attachments, Bindings, Bound, Drawing, Gpu, PrivateImage, rectangle};
 use super::operation::{COMPUTE, GRAPHICS, Kind, Masks, Operation, Outcome, TRANSFER, operations};
 use super::shaders::{self, Shader};
-use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 
 /// Size of the shared buffer, bytes: that of the shaders' uniform buffer.
 pub(super) const SIZE: usize = 4096;

@@ -10,8 +10,9 @@ use super::operation::{COMPUTE, GRAPHICS, Kind, Masks, Operation, Outcome, TRANS
 use super::shaders::{self, Channels};
 use crate::ensure;
 use crate::exporter::{ImageSpec, Tiling};
-use crate::image::{Fetched, Texels, compare};
+use crate::image::{Fetched, Texels};
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 
 /// An operation on one layer of one level of an image. Its subject: whether it exists for an image.
 pub(super) type ImageOperation = Operation<Usage, fn(&ImageSpec) -> bool, fn(&Work<'_>) -> Verdict<Outcome>>;
@@ -282,7 +283,7 @@ impl Work<'_> {
         Outcome::read(move || {
             let mut bytes = vec![0; expected.len()];
             found.read(0, &mut bytes)?;
-            compare(&bytes, &expected, &format!("{what}: layer {layer}, level {level} of {spec}"))
+            compare(&bytes, &expected, format_args!("{what}: layer {layer}, level {level} of {spec}"))
         })
     }
 

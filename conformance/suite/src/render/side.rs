@@ -13,8 +13,9 @@ use super::operation::Kind;
 use super::shaders::Channels;
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec, Tiling};
-use crate::image::{ImageKernels, SharedImage, compare};
+use crate::image::{ImageKernels, SharedImage};
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 use crate::{ensure, ensure_eq};
 
 /// How long the work of a kernel is delayed.
@@ -157,7 +158,7 @@ impl<'a> Side<'a> {
                         let (place, at) = (usize::try_from(place)?, usize::try_from(at)?);
                         let rows = all.get(place..place + size).zip(texels.get(at..at + size));
                         let (found, row) = rows.ok_or_else(|| Stop::failed("no such row".into()))?;
-                        compare(found, row, &format!("{what}, the row at byte {place}"))?;
+                        compare(found, row, format_args!("{what}, the row at byte {place}"))?;
                     }
                 }
                 _ => return Err(Stop::failed(format!("the suite does not read by {way:?}"))),

@@ -14,8 +14,8 @@ use super::expect_invalid;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
-use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -124,7 +124,7 @@ impl<'a> Pictures<'a> {
         for ((buffer, expected), plane) in self.exported.iter().zip(expected).zip(["luma", "chroma", "RGBA"]) {
             let mut found = vec![0; expected.len()];
             buffer.read(0, &mut found)?;
-            compare(&found, expected, &format!("{plane} {what}, {:?}", self.layout))?;
+            compare(&found, expected, format_args!("{plane} {what}, {:?}", self.layout))?;
         }
         Ok(())
     }

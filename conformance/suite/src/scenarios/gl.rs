@@ -11,10 +11,10 @@ use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
-use crate::image::{SharedImage, compare, plain_format};
+use crate::image::{SharedImage, plain_format};
 use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, compare};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq, request};
 
@@ -103,7 +103,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         side.takes_over(&barriers)?;
         let expected = incremented(pattern.bytes(0, SIZE));
-        compare(&side.read(&shared)?, &expected, &format!("round {round}: OpenGL's view"))?;
+        compare(&side.read(&shared)?, &expected, format_args!("round {round}: OpenGL's view"))?;
 
         pattern = pattern.other();
         side.write(&shared, &pattern.bytes(0, SIZE))?;
@@ -112,7 +112,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         let mut found = vec![0; SIZE];
         exported.read(0, &mut found)?;
-        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: the exporter's view"))?;
+        compare(&found, &incremented(pattern.bytes(0, SIZE)), format_args!("round {round}: the exporter's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -158,13 +158,21 @@ fn offsets(context: &Context) -> Verdict {
         let barriers = Barriers::buffers(&names);
         side.takes_over(&barriers)?;
         let range = offset..offset + size;
-        compare(&side.read(&shared)?, &expected[range.clone()], &format!("{size} bytes from {offset} on, in OpenGL"))?;
+        compare(
+            &side.read(&shared)?,
+            &expected[range.clone()],
+            format_args!("{size} bytes from {offset} on, in OpenGL"),
+        )?;
         expected[range].copy_from_slice(&pattern.other().bytes(0, size));
         side.write(&shared, &pattern.other().bytes(0, size))?;
         side.hands_over(&barriers)?;
         let mut found = vec![0; 4 * SIZE];
         exported.read(0, &mut found)?;
-        compare(&found, &expected, &format!("the whole allocation after OpenGL wrote {size} bytes from {offset} on"))?;
+        compare(
+            &found,
+            &expected,
+            format_args!("the whole allocation after OpenGL wrote {size} bytes from {offset} on"),
+        )?;
     }
     let image = ImageSpec { offset: 100_000, ..spec(ArrayShape::D2 { width: 67, height: 45 })? };
     let exported = context.exporter()?.image(image)?;
@@ -208,7 +216,7 @@ fn write_texture(side: &GlSide<'_>, spec: &ImageSpec, texture: &ImportedTexture,
 fn texture_holds(side: &GlSide<'_>, spec: &ImageSpec, texture: &ImportedTexture, pattern: Pattern) -> Verdict {
     for level in 0..spec.levels {
         let found = side.read_texture(texture, level, spec.level_size(level))?;
-        pattern.level(level).verify(0, &found, &format!("OpenGL's view, level {level} of {spec}"))?;
+        pattern.level(level).verify(0, &found, format_args!("OpenGL's view, level {level} of {spec}"))?;
     }
     Ok(())
 }
@@ -272,7 +280,7 @@ fn draw(context: &Context) -> Verdict {
             exported.write_all(pattern)?;
             side.takes_over(&barriers)?;
             drawing.draw()?;
-            pattern.verify(0, &drawing.read()?, &format!("OpenGL's drawing of {image}"))?;
+            pattern.verify(0, &drawing.read()?, format_args!("OpenGL's drawing of {image}"))?;
             side.hands_over(&barriers)?;
             pattern = pattern.other();
         }

@@ -14,8 +14,8 @@ use super::{BRIEF, keeps_waiting};
 use crate::context::Context;
 use crate::ensure;
 use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
-use crate::image::compare;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -168,8 +168,8 @@ fn three_way_buffer(context: &Context) -> Verdict {
         let expected = incremented(pattern.bytes(0, size));
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
-        compare(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
-        compare(&own.read()?, &expected, &format!("round {round}: OpenGL's view"))?;
+        compare(&found, &expected, format_args!("round {round}: OpenGL's copy, read by Vulkan"))?;
+        compare(&own.read()?, &expected, format_args!("round {round}: OpenGL's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -239,10 +239,10 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         })?;
         three.run(round, &first, &last)?;
         let expected = incremented(pattern.bytes(0, size));
-        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: OpenGL's drawing"))?;
+        compare(&drawing.read()?, &expected, format_args!("round {round}, {format:?}: OpenGL's drawing"))?;
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
-        compare(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
+        compare(&found, &expected, format_args!("round {round}, {format:?}: the image, read by Vulkan"))?;
         pattern = pattern.other();
     }
     Ok(())

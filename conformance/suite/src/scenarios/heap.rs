@@ -90,14 +90,14 @@ fn both_directions(context: &Context) -> Verdict {
         put(vulkan, &buffer, context.pattern())?;
         let mut found = vec![0; length];
         stream.read(&buffer, &mut found)?;
-        context.pattern().verify(0, &found, &format!("{size} bytes, from the exporter"))?;
+        context.pattern().verify(0, &found, format_args!("{size} bytes, from the exporter"))?;
         let back = numbered(context.pattern(), 1)?;
         stream.write(&buffer, &back.bytes(0, length))?;
-        back.verify(0, &get(vulkan, &buffer)?, &format!("{size} bytes, from the device"))?;
+        back.verify(0, &get(vulkan, &buffer)?, format_args!("{size} bytes, from the device"))?;
         for neighbour in [&before, &after].into_iter().flatten() {
             let mut found = vec![0; usize::try_from(neighbour.size())?];
             stream.read(neighbour, &mut found)?;
-            context.pattern().other().verify(0, &found, &format!("the neighbour of {size} bytes"))?;
+            context.pattern().other().verify(0, &found, format_args!("the neighbour of {size} bytes"))?;
         }
     }
     Ok(())
@@ -124,13 +124,13 @@ fn many_buffers(context: &Context) -> Verdict {
     for (number, buffer) in buffers.iter().enumerate() {
         let found = &mut found[..usize::try_from(buffer.size())?];
         stream.read(buffer, found)?;
-        numbered(whole, number)?.verify(0, found, &format!("buffer {number}, the device's side"))?;
+        numbered(whole, number)?.verify(0, found, format_args!("buffer {number}, the device's side"))?;
     }
     vulkan.run(|recording| buffers.iter().try_for_each(|buffer| recording.acquire(buffer.buffer())))?;
     for (number, buffer) in buffers.iter().enumerate().skip(1).step_by(25) {
         let found = &mut found[..usize::try_from(buffer.size())?];
         vulkan.download(buffer.buffer(), 0, found)?;
-        numbered(whole, number)?.verify(0, found, &format!("buffer {number}, the exporter's side"))?;
+        numbered(whole, number)?.verify(0, found, format_args!("buffer {number}, the exporter's side"))?;
     }
     Ok(())
 }
@@ -154,7 +154,7 @@ fn free_while_work_is_pending(context: &Context) -> Verdict {
         keeps_waiting(&stream, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
-        context.pattern().verify(0, &get(vulkan, &another)?, &format!("round {round}, after the late fill"))?;
+        context.pattern().verify(0, &get(vulkan, &another)?, format_args!("round {round}, after the late fill"))?;
         heap.collect();
         ensure_eq!(heap.usage().buffers, 1, "buffers once the work has completed");
         let again = released(vulkan, &heap, BLOCK)?;
@@ -194,7 +194,7 @@ fn growth(context: &Context) -> Verdict {
         stream.write(buffer, &numbered(context.pattern(), number)?.bytes(0, length))?;
     }
     for (number, buffer) in whole.iter().enumerate() {
-        numbered(context.pattern(), number)?.verify(0, &get(vulkan, buffer)?, &format!("block {number}"))?;
+        numbered(context.pattern(), number)?.verify(0, &get(vulkan, buffer)?, format_args!("block {number}"))?;
     }
     drop(whole);
     ensure_eq!(heap.trim(), BLOCKS, "blocks without buffers");

@@ -162,8 +162,8 @@ fn second_device(context: &Context) -> Verdict {
     for turn in 0..4 {
         stream.write(&here, &ours.bytes(0, SIZE))?;
         stream_there.write(&there, &theirs.bytes(0, SIZE))?;
-        ours.verify(0, &context.read(&stream, &here)?, &format!("turn {turn}, the first device"))?;
-        theirs.verify(0, &context.read(&stream_there, &there)?, &format!("turn {turn}, the second device"))?;
+        ours.verify(0, &context.read(&stream, &here)?, format_args!("turn {turn}, the first device"))?;
+        theirs.verify(0, &context.read(&stream_there, &there)?, format_args!("turn {turn}, the second device"))?;
         (ours, theirs) = (theirs.other(), ours.other());
     }
     Ok(())

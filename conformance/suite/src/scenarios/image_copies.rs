@@ -7,9 +7,9 @@ use super::{BRIEF, keeps_waiting};
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ImageSpec;
-use crate::image::{SharedImage, Texels, compare, plain_format};
+use crate::image::{SharedImage, Texels, plain_format};
 use crate::outcome::{Verdict, WAIT_TIMEOUT};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, compare};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -86,12 +86,12 @@ fn region(context: &Context) -> Verdict {
                 let data = box_bytes(&image, written, size)?;
                 let mut found = vec![0; data.len()];
                 stream.read_array(part, &mut found)?;
-                compare(&found, &expected.part(origin, size), &format!("read: {what}"))?;
+                compare(&found, &expected.part(origin, size), format_args!("read: {what}"))?;
                 stream.write_array(part, &data)?;
                 stream.read_array(part, &mut found)?;
-                compare(&found, &data, &format!("read after the write: {what}"))?;
+                compare(&found, &data, format_args!("read after the write: {what}"))?;
                 expected.put(origin, size, &data)?;
-                compare(&image.exported.read_level(level)?, &expected.bytes, &format!("written: {what}"))?;
+                compare(&image.exported.read_level(level)?, &expected.bytes, format_args!("written: {what}"))?;
                 written = written.other();
             }
             image.exported.verify_level(1 - level, base, "the level that was not written")?;
@@ -168,8 +168,8 @@ fn pitched(context: &Context) -> Verdict {
             let mut memory = Texels::new(spaced, size, gaps.bytes(START as u64, end - START))?;
             memory.put([0; 3], part, &level.part(origin, part))?;
             let found = buffer.contents()?;
-            gaps.verify(0, &found[..START], &format!("the bytes before the linear memory, {what}"))?;
-            compare(&found[START..], &memory.bytes, &format!("linear memory, {what}"))?;
+            gaps.verify(0, &found[..START], format_args!("the bytes before the linear memory, {what}"))?;
+            compare(&found[START..], &memory.bytes, format_args!("linear memory, {what}"))?;
 
             let data = gaps.other().bytes(0, end);
             buffer.write(0, &data)?;
@@ -177,7 +177,7 @@ fn pitched(context: &Context) -> Verdict {
             stream.synchronize()?;
             let memory = Texels::new(spaced, size, data[START..].to_vec())?;
             level.put(origin, part, &memory.part([0; 3], part))?;
-            compare(&image.exported.read_level(1)?, &level.bytes, &format!("the image, {what}"))?;
+            compare(&image.exported.read_level(1)?, &level.bytes, format_args!("the image, {what}"))?;
             image.exported.verify_level(0, texels, &format!("the other level, {what}"))?;
         }
     }

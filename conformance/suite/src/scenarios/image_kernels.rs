@@ -5,8 +5,9 @@ use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType as T, ReadMode, Textu
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
-use crate::image::{ImageKernels, SharedImage, compare, make_finite, plain_format};
+use crate::image::{ImageKernels, SharedImage, make_finite, plain_format};
 use crate::outcome::Verdict;
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 

@@ -54,7 +54,7 @@ fn exporter_frees_first(context: &Context) -> Verdict {
                 stream.write_array(region, &back.level(level).bytes(0, found.len()))?;
             }
             stream.read_array(region, &mut found)?;
-            pattern.level(level).verify(0, &found, &format!("level {level} after the exporter freed the image"))?;
+            pattern.level(level).verify(0, &found, format_args!("level {level} after the exporter freed the image"))?;
         }
     }
     array.close()?;
@@ -153,7 +153,7 @@ fn device_memory(context: &Context) -> Verdict {
             let corner = || Ok::<_, Stop>(array.level(level)?.region([4, 2, 0], [4, 1, 1])?);
             stream.write_array(corner()?, &pattern.level(level).bytes(0, found.len()))?;
             stream.read_array(corner()?, &mut found)?;
-            pattern.level(level).verify(0, &found, &format!("cycle {number}, level {level}"))?;
+            pattern.level(level).verify(0, &found, format_args!("cycle {number}, level {level}"))?;
         }
         pattern = pattern.other();
         array.close()?;

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, Tiling};
 use crate::image::{SharedImage, both_ways, for_each, plain_format};
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::{self, Pattern};
+use crate::pattern::{self, Pattern, compare};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -137,9 +137,9 @@ fn compressible(context: &Context) -> Verdict {
                     stream.read(row, &mut found[at..at + size])?;
                     stream.write(row, &returned[at..at + size])?;
                 }
-                ensure!(found == sent, "round {round} of {form}: the exporter's texels");
+                compare(&found, &sent, format_args!("round {round} of {form}: the exporter's texels"))?;
                 image.exported.read(0, 0, &mut found)?;
-                ensure!(found == returned, "round {round} of {form}: the device's texels");
+                compare(&found, &returned, format_args!("round {round} of {form}: the device's texels"))?;
             }
             Ok(())
         },
@@ -159,7 +159,7 @@ fn at_offset(context: &Context) -> Verdict {
         image.goes_both_ways(context)?;
         let mut found = vec![0; usize::try_from(first)?];
         stream.read(before, &mut found)?;
-        pattern.verify(0, &found, &format!("the bytes before {}", image.exported.spec()))?;
+        pattern.verify(0, &found, format_args!("the bytes before {}", image.exported.spec()))?;
     }
     Ok(())
 }

@@ -293,7 +293,7 @@ fn image(context: &Context) -> Verdict {
             }
         })?;
         stream.read_array(array.level(0)?, &mut found)?;
-        pattern.verify(0, &found, &format!("turn {turn}: the exporter's texels"))?;
+        pattern.verify(0, &found, format_args!("turn {turn}: the exporter's texels"))?;
         pattern = pattern.other();
         stream.write_array(array.level(0)?, &pattern.bytes(0, length))?;
         late.run(|commands| {
@@ -305,7 +305,7 @@ fn image(context: &Context) -> Verdict {
             }
         })?;
         late.staging.read(0, &mut found)?;
-        pattern.verify(0, &found, &format!("turn {turn}: the device's texels"))?;
+        pattern.verify(0, &found, format_args!("turn {turn}: the device's texels"))?;
         pattern = pattern.other();
     }
     Ok(())

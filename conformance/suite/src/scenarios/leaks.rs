@@ -35,7 +35,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         let mapped = memory.map_buffer(0..SIZE as u64)?;
         found.fill(0);
         stream.read(&mapped, &mut found)?;
-        pattern.verify(0, &found, &format!("cycle {number}"))?;
+        pattern.verify(0, &found, format_args!("cycle {number}"))?;
         mapped.close()?;
         Ok(memory.close()?)
     };
@@ -64,7 +64,7 @@ fn device_memory(context: &Context) -> Verdict {
         let memory = context.import_memory(&*buffer)?;
         let mapped = memory.map_buffer(0..SIZE)?;
         stream.read(mapped.slice(SIZE - READ as u64..)?, &mut found)?;
-        pattern.verify(0, &found, &format!("cycle {number}"))?;
+        pattern.verify(0, &found, format_args!("cycle {number}"))?;
         pattern = pattern.other();
         mapped.close()?;
         Ok(memory.close()?)

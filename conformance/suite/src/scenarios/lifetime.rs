@@ -105,12 +105,16 @@ fn every_drop_order(context: &Context) -> Verdict {
             if let (Some(stream), Some(second)) = (&objects.stream, &objects.second) {
                 let mut found = vec![0; 4096];
                 stream.read(second, &mut found)?;
-                pattern.verify(4096, &found, &format!("order {order:?}, after step {position}"))?;
+                pattern.verify(4096, &found, format_args!("order {order:?}, after step {position}"))?;
             }
             if let Some(buffer) = &objects.buffer {
                 let mut found = vec![0; 4096];
                 buffer.read(4096, &mut found)?;
-                pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
+                pattern.verify(
+                    4096,
+                    &found,
+                    format_args!("order {order:?}, after step {position}, exporter's side"),
+                )?;
             }
         }
         let held = ResourceSnapshot::open_descriptors()?;

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::ensure;
 use crate::gate::Gate;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, verify_bytes};
 use crate::scenario::scenarios;
 use crate::system;
 
@@ -66,16 +66,16 @@ fn import_replaced(context: &Context) -> Verdict {
         memory = context.import_memory(&*buffer)?;
         let second = memory.map_buffer(0..SIZE as u64)?;
         let what = |which| format!("round {round}, the {which} mapping");
-        pattern.verify(0, &context.read(&stream, &second)?, &what("second"))?;
+        pattern.verify(0, &context.read(&stream, &second)?, what("second"))?;
         let other = pattern.other();
         stream.write(&second, &other.bytes(0, SIZE))?;
-        other.verify(0, &context.read(&stream, &first)?, &what("first"))?;
+        other.verify(0, &context.read(&stream, &first)?, what("first"))?;
         keeps_waiting(&busy, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
         busy.synchronize_timeout(WAIT_TIMEOUT)?;
         drop(memory);
         let found = context.read(&stream, &second)?;
-        ensure!(found.iter().all(|byte| *byte == 0x5a), "round {round}: the first mapping's fill did not arrive");
+        verify_bytes(&found, 0x5a, format_args!("round {round}: the first mapping's fill did not arrive"))?;
         stream.write(&first, &pattern.bytes(0, SIZE))?;
         buffer.verify(pattern, "written through the first mapping")?;
         pattern = other;
@@ -100,7 +100,7 @@ fn handle_duplicated(context: &Context) -> Verdict {
         };
         let mapped = context.device().import_memory(duplicate)?.map_buffer(0..SIZE as u64)?;
         let which = if imports_original { "imported" } else { "closed" };
-        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("a duplicate of an {which} handle"))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, format_args!("a duplicate of an {which} handle"))?;
         pattern = pattern.other();
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
         if let Some(original) = original {
@@ -140,9 +140,9 @@ fn freed_during_work(context: &Context) -> Verdict {
         busy.synchronize_timeout(WAIT_TIMEOUT)?;
         target.verify(pattern, &format!("round {round}: a copy from memory that the exporter has freed"))?;
         let found = context.read(&stream, &mapped)?;
-        ensure!(found.iter().all(|byte| *byte == 0x3c), "round {round}: the fill of the freed memory did not arrive");
+        verify_bytes(&found, 0x3c, format_args!("round {round}: the fill of the freed memory did not arrive"))?;
         again.verify(later, &format!("round {round}: the new allocation, after the fill of the freed one"))?;
-        later.verify(0, &context.read(&stream, &mapped_again)?, &format!("round {round}: its mapping"))?;
+        later.verify(0, &context.read(&stream, &mapped_again)?, format_args!("round {round}: its mapping"))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::expect_error;
 use crate::context::Context;
 use crate::exporter::BufferSpec;
 use crate::outcome::{Verdict, WAIT_TIMEOUT};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -76,7 +77,7 @@ fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
         for length in [1, 3, 4096, 70_000] {
             let mapped = memory.map_buffer(offset..offset + length)?;
             ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "the mapping's range");
-            pattern.verify(offset, &context.read(&stream, &mapped)?, &format!("{length} bytes at {offset}"))?;
+            pattern.verify(offset, &context.read(&stream, &mapped)?, format_args!("{length} bytes at {offset}"))?;
         }
     }
     Ok(())
@@ -94,10 +95,10 @@ fn sub_range_guards(context: &Context) -> Verdict {
         let found = buffer.contents()?;
         let what = format!("{length} bytes at {offset}");
         let start = usize::try_from(offset).unwrap_or(0);
-        before.verify(0, &found[..start], &format!("the bytes before {what}"))?;
+        before.verify(0, &found[..start], format_args!("the bytes before {what}"))?;
         written.verify(offset, &found[start..start + length], &what)?;
         let end = start + length;
-        before.verify(end as u64, &found[end..], &format!("the bytes after {what}"))?;
+        before.verify(end as u64, &found[end..], format_args!("the bytes after {what}"))?;
     }
     Ok(())
 }
@@ -192,7 +193,7 @@ fn work_at_offsets(context: &Context) -> Verdict {
             check(&expected, &what("a wait for a word and a write of one, the first"))?;
         }
         for (mapping, range) in [(&mapped, here), (&other, there)] {
-            ensure!(context.read(&stream, mapping)? == expected[range], "{}", what("a copy to the host"));
+            compare(&context.read(&stream, mapping)?, &expected[range], what("a copy to the host"))?;
         }
     }
     Ok(())

@@ -7,9 +7,10 @@ use crate::context::Context;
 use crate::exporter::{BufferSpec, Placement};
 use crate::image::for_each;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{ensure, ensure_eq, pattern};
+use crate::{ensure_eq, pattern};
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",
@@ -82,9 +83,11 @@ fn compressible(context: &Context) -> Verdict {
             for round in 0..4 {
                 let [sent, returned] = [2 * round, 2 * round + 3].map(|round| pattern::compressible(round, SIZE));
                 buffer.write(0, &sent)?;
-                ensure!(context.read(&stream, &mapped)? == sent, "round {round} of {spec:?}: the exporter's data");
+                let found = context.read(&stream, &mapped)?;
+                compare(&found, &sent, format_args!("round {round} of {spec:?}: the exporter's data"))?;
                 stream.write(&mapped, &returned)?;
-                ensure!(buffer.contents()? == returned, "round {round} of {spec:?}: the device's data");
+                let found = buffer.contents()?;
+                compare(&found, &returned, format_args!("round {round} of {spec:?}: the device's data"))?;
             }
             Ok(())
         },
@@ -105,7 +108,7 @@ fn round_trip(context: &Context) -> Verdict {
     let mut pattern = context.pattern();
     for round in 0..10 {
         buffer.put(pattern)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("round {round}, to the device"))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, format_args!("round {round}, to the device"))?;
         pattern = pattern.other();
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
         buffer.verify(pattern, &format!("round {round}, to the exporter"))?;
@@ -237,7 +240,7 @@ fn many_imports(context: &Context) -> Verdict {
         live.push((context.import(&*buffer)?, buffer, pattern));
     }
     for (index, (mapped, _, pattern)) in live.iter().enumerate() {
-        pattern.verify(0, &context.read(&stream, mapped)?, &format!("import {index}"))?;
+        pattern.verify(0, &context.read(&stream, mapped)?, format_args!("import {index}"))?;
     }
     Ok(())
 }

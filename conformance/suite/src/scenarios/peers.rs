@@ -111,7 +111,7 @@ fn devices_at_once(context: &Context) -> Verdict {
             let what = format!("device {number}, round {round}");
             for (memory, which) in [(&memory, "source"), (&copy, "copy")] {
                 stream.read(memory.slice(..SIZE as u64)?, &mut found)?;
-                pattern.verify(0, &found, &format!("{what}, the {which}"))?;
+                pattern.verify(0, &found, format_args!("{what}, the {which}"))?;
             }
             device.collect();
             Ok(())

@@ -6,9 +6,9 @@ use crate::context::Context;
 use crate::exporter::BufferAccess;
 use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, verify_bytes};
+use crate::request;
 use crate::scenario::scenarios;
-use crate::{ensure, request};
 
 scenarios! {
     all need [ExportableMemory, exporter Imports];
@@ -95,7 +95,7 @@ fn cycles(context: &Context) -> Verdict {
         stream.synchronize()?;
         let mut found = [0; 4096];
         imported.read(0, &mut found)?;
-        ensure!(found.iter().all(|byte| *byte == value), "round {round}: the other API does not see the fill");
+        verify_bytes(&found, value, format_args!("round {round}: the other API does not see the fill"))?;
         drop(imported);
         Ok(memory.close()?)
     })

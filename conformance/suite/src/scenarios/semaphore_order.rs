@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::ensure;
 use crate::leak_check::leak_check;
 use crate::outcome::{Verdict, WAIT_TIMEOUT, WATCH};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, verify_bytes};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -111,7 +111,7 @@ fn device_to_exporter(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(value)])?;
         ensure!(exported.wait(value, WAIT_TIMEOUT)?, "the exporter timed out waiting for {value}");
         buffer.read(0, &mut found)?;
-        ensure!(found.iter().all(|found| *found == byte), "the exporter saw the signal {value} before its data");
+        verify_bytes(&found, byte, format_args!("the exporter saw the signal {value} before its data"))?;
     }
     Ok(())
 }
@@ -245,7 +245,7 @@ fn two_streams(context: &Context) -> Verdict {
     odd.synchronize_timeout(WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     let last = context.pattern().byte(498);
-    ensure!(found.iter().all(|byte| *byte == last), "the two streams did not take turns");
+    verify_bytes(&found, last, "the two streams did not take turns")?;
     Ok(())
 }
 
@@ -267,7 +267,7 @@ fn thousand_frames(context: &Context) -> Verdict {
         ready.signal(frame)?;
         ensure!(done.wait(frame, WAIT_TIMEOUT)?, "frame {frame} did not come back");
         output.read(0, &mut found)?;
-        pattern.verify(0, &found, &format!("frame {frame}"))?;
+        pattern.verify(0, &found, format_args!("frame {frame}"))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::{expect_error, keeps_waiting};
 use crate::context::Context;
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::verify_bytes;
 use crate::peer::Channel;
 use crate::scenario::{Role, scenarios};
 use crate::{ensure, request, system};
@@ -60,7 +61,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is missing");
+        verify_bytes(&found, expected, format_args!("turn {turn}: the other process's data is missing"))?;
     }
     peer.join()
 }
@@ -77,10 +78,11 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
         let found = context.read(&stream, &mapped)?;
-        ensure!(
-            found.iter().all(|found| *found == context.pattern().byte(turn)),
-            "turn {turn}: the first process's data is missing"
-        );
+        verify_bytes(
+            &found,
+            context.pattern().byte(turn),
+            format_args!("turn {turn}: the first process's data is missing"),
+        )?;
         stream.fill(&mapped, context.pattern().byte(turn).wrapping_add(1))?;
         stream.signal(&[timeline.signal_value(2 * turn + 2)])?;
         stream.synchronize()?;

@@ -98,16 +98,16 @@ fn past_four_gib(context: &Context) -> Verdict {
     for start in starts {
         found.fill(0);
         stream.read(mapped.slice(start..start + PART)?, &mut found)?;
-        there.verify(start, &found, &format!("the exporter's data at {start}"))?;
+        there.verify(start, &found, format_args!("the exporter's data at {start}"))?;
         let part = memory.map_buffer(start..start + PART)?;
-        there.verify(start, &context.read(&stream, &part)?, &format!("a mapping at {start}"))?;
+        there.verify(start, &context.read(&stream, &part)?, format_args!("a mapping at {start}"))?;
     }
     for start in starts {
         stream.write(mapped.slice(start..start + PART)?, &back.bytes(start, bytes))?;
     }
     for start in starts {
         buffer.read(start, &mut found)?;
-        back.verify(start, &found, &format!("the device's data at {start}"))?;
+        back.verify(start, &found, format_args!("the device's data at {start}"))?;
     }
     Ok(())
 }

@@ -227,7 +227,7 @@ fn waits_apart(context: &Context) -> Verdict {
         for (number, found) in (0..).zip(data_side.contents()?.chunks_exact(4)) {
             let done = number >= WAITING - released;
             let byte = if done { context.pattern().byte(number.min(WAITING)) } else { 0 };
-            verify_bytes(found, byte, &format!("word {number} after {released} streams were released"))?;
+            verify_bytes(found, byte, format_args!("word {number} after {released} streams were released"))?;
         }
         Ok(())
     };

@@ -33,7 +33,7 @@ fn import_map_free(context: &Context) -> Verdict {
             // Created by the exporter, which may be slow with threads.
             let mapped = context.import(buffer)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-            pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
+            pattern.verify(0, &context.read(&stream, &mapped)?, format_args!("thread {thread}, round {round}"))?;
         }
         Ok(())
     };

@@ -8,10 +8,10 @@ use gpu_interop::{ArrayRegion, ErrorKind, MappedMipmappedArray, MappedPlanes, St
 
 use super::{expect_error, expect_invalid};
 use crate::context::Context;
-use crate::ensure;
+use crate::ensure_eq;
 use crate::image::for_each;
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::{self, Pattern};
+use crate::pattern::{self, Pattern, compare};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -245,6 +245,14 @@ fn host_visible(context: &Context) -> Verdict {
     Ok(())
 }
 
+fn compare_planes(found: &[Vec<u8>], expected: &[Vec<u8>], what: std::fmt::Arguments<'_>) -> Verdict {
+    ensure_eq!(found.len(), expected.len(), "{what}: planes");
+    let mut planes = (0..).zip(found.iter().zip(expected));
+    planes.try_for_each(|(plane, (found, expected)): (u32, _)| {
+        compare(found, expected, format_args!("{what}, plane {plane}"))
+    })
+}
+
 /// A side that compresses the memory of its writes must not read the other side's data as compressed.
 fn compressible(context: &Context) -> Verdict {
     let stream = context.stream()?;
@@ -266,9 +274,10 @@ fn compressible(context: &Context) -> Verdict {
                 picture.write(&sent)?;
                 let mut found = returned.clone();
                 DeviceSide::read(&planes, &stream, &mut found)?;
-                ensure!(found == sent, "round {round} of {storage:?}: the exporter's texels");
+                compare_planes(&found, &sent, format_args!("round {round} of {storage:?}: the exporter's texels"))?;
                 DeviceSide::write(&planes, &stream, &returned)?;
-                ensure!(picture.read()? == returned, "round {round} of {storage:?}: the device's texels");
+                let found = picture.read()?;
+                compare_planes(&found, &returned, format_args!("round {round} of {storage:?}: the device's texels"))?;
             }
             Ok(())
         },

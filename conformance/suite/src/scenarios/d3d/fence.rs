@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::exporter::Point;
 use crate::outcome::{Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::{BRIEF, expect_error, keeps_waiting};
 use crate::{ensure, ensure_eq};
@@ -88,7 +89,7 @@ fn turns(
         let exchange = gpu.exchange(buffer, at(2 * turn), &data, at(theirs))?;
         let found = exchange.finish()?;
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
+        verify_bytes(&found, expected, format_args!("turn {turn}: the queue does not find the stream's data"))?;
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
         pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "the queue's data")?;
         stream.fill(mapped, pattern.byte(turn))?;
@@ -128,11 +129,11 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
         let found = gpu.exchange(buffer.resource(), at(2 * turn), &data, at(theirs))?.finish()?;
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
+        verify_bytes(&found, expected, format_args!("turn {turn}: the queue does not find the stream's data"))?;
     }
     timeline.wait(2 * TURNS, WAIT_TIMEOUT)?;
     let found = context.read(&copy, &mapped)?;
-    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
+    verify_bytes(&found, pattern.byte(TURNS - 1), "the stream's last data is missing")?;
     Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
 }
 
@@ -166,7 +167,7 @@ fn eleven(context: &Context) -> Verdict {
         stream.signal(&[semaphore.signal_value(ours)])?;
         gpu.wait(&fence, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data is missing");
+        verify_bytes(&found, pattern.byte(turn), format_args!("turn {turn}: the stream's data is missing"))?;
     }
     fence.wait(200, WAIT_TIMEOUT)?;
     expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
@@ -188,7 +189,7 @@ fn eleven_timeline(context: &Context) -> Verdict {
         gpu.signal(&own, theirs)?;
         gpu.wait(&own, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
+        verify_bytes(&found[..4096], pattern.byte(turn), format_args!("turn {turn}: not the stream's data"))?;
         pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "the context's data beside the stream's")?;
     }
     timeline.wait(200, Duration::from_secs(8))?;

@@ -14,6 +14,7 @@ use super::{SIZE, buffer11, import_sized, map_array, name, open11};
 use crate::context::Context;
 use crate::direct3d::Gpu11;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::{BRIEF, expect_error, keeps_waiting, times_out};
 use crate::{ensure, ensure_eq};
@@ -66,10 +67,10 @@ fn buffers(context: &Context) -> Verdict {
         gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
         // Returns after the context's work.
         gpu.read(buffer.resource(), SIZE)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("{sharing:?}: Direct3D's data"))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, format_args!("{sharing:?}: Direct3D's data"))?;
         stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        pattern.other().verify(0, &found, &format!("{sharing:?}: the device's data"))?;
+        pattern.other().verify(0, &found, format_args!("{sharing:?}: the device's data"))?;
         mutex.iter().try_for_each(|mutex| gpu.release(mutex, 0))?;
     }
     Ok(())
@@ -120,10 +121,10 @@ fn textures(context: &Context) -> Verdict {
             gpu.read_texture(texture.resource())?;
             let mut found = vec![0; row * rows];
             stream.read_array(array.level(0)?, &mut found)?;
-            pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
+            pattern.verify(0, &found, format_args!("{what}: Direct3D's data"))?;
             stream.write_array(array.level(0)?, &pattern.other().bytes(0, row * rows))?;
             let found = gpu.read_texture(texture.resource())?;
-            pattern.other().verify(0, &found, &format!("{what}: the device's data"))?;
+            pattern.other().verify(0, &found, format_args!("{what}: the device's data"))?;
         }
     }
     ensure!(mapped_some, "the device maps none of these formats");
@@ -172,7 +173,7 @@ impl Shared {
             if turn > 0 {
                 let found = self.read()?;
                 let expected = pattern.byte(turn - 1);
-                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
+                verify_bytes(&found, expected, format_args!("turn {turn}: the stream's data is missing"))?;
             }
             keeps_waiting(&stream, BRIEF, format_args!("turn {turn}: the stream proceeded without its key"))?;
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
@@ -185,7 +186,7 @@ impl Shared {
         }
         self.acquire(2 * TURNS, WAIT_TIMEOUT)?;
         let found = self.read()?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
+        verify_bytes(&found, pattern.byte(TURNS - 1), "the stream's last data is missing")?;
         Ok(self.release(0)?)
     }
 }

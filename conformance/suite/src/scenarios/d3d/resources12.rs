@@ -8,7 +8,7 @@ use super::{SIZE, import, import_sized, map_array, name, open12};
 use crate::context::Context;
 use crate::direct3d::{Gpu12, Subresource};
 use crate::outcome::Verdict;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, verify_bytes};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq, request};
@@ -64,7 +64,7 @@ fn heap(context: &Context) -> Verdict {
     let found = context.read(&stream, &whole)?;
     let (page, size) = (usize::try_from(PLACE)?, SIZE);
     for (what, gap) in [("before", 0..page), ("between", page + size..3 * page)] {
-        ensure!(found[gap].iter().all(|byte| *byte == 0x11), "the bytes {what} the buffers were written");
+        verify_bytes(&found[gap], 0x11, format_args!("the bytes {what} the buffers were written"))?;
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ fn named(context: &Context) -> Verdict {
     stream.fill(&mapped, 0x7e)?;
     stream.synchronize()?;
     gpu.read(placed.resource(), 0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x7e), "the heap that has the name is another");
+    verify_bytes(&found, 0x7e, "the heap that has the name is another")?;
     Ok(())
 }
 
@@ -203,13 +203,13 @@ impl Both<'_> {
         }
         let mut found = vec![0; data.len()];
         self.stream.read_array(self.array.level(level.into())?, &mut found)?;
-        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
+        pattern.verify(0, &found, format_args!("{what}: Direct3D's data"))?;
 
         self.stream.write_array(self.array.level(level.into())?, &pattern.other().bytes(0, data.len()))?;
         let mut found = Vec::with_capacity(data.len());
         for subresource in subresources {
             found.extend(self.gpu.read_texture(subresource)?);
         }
-        pattern.other().verify(0, &found, &format!("{what}: the device's data"))
+        pattern.other().verify(0, &found, format_args!("{what}: the device's data"))
     }
 }

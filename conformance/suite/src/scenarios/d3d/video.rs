@@ -66,7 +66,7 @@ fn goes_both_ways(context: &Context, gpu: &Gpu11, format: DxgiFormat) -> Verdict
         let what = format!("plane {number} of {format:?}");
         let mut found = vec![0; packed_size(plane)?];
         mapped.read(&stream, number, &mut found)?;
-        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
+        pattern.verify(0, &found, format_args!("{what}: Direct3D's data"))?;
         pattern = pattern.other();
         mapped.write(&stream, number, &pattern.bytes(0, found.len()))?;
     }
@@ -80,7 +80,7 @@ fn goes_both_ways(context: &Context, gpu: &Gpu11, format: DxgiFormat) -> Verdict
     let mut pattern = context.pattern();
     for (number, plane) in layout.iter().enumerate() {
         pattern = pattern.other();
-        pattern.verify(0, &pack(&bytes, plane)?, &format!("plane {number} of {format:?}: the device's data"))?;
+        pattern.verify(0, &pack(&bytes, plane)?, format_args!("plane {number} of {format:?}: the device's data"))?;
     }
     Ok(())
 }
@@ -177,12 +177,12 @@ fn goes_both_ways12(context: &Context, gpu: &Gpu12, format: DxgiFormat) -> Verdi
         gpu.copy_plane(subresource, buffer.resource(), plane.offset, Way::Down)?;
         let mut found = vec![0; data.len()];
         mapped.read(&stream, number as usize, &mut found)?;
-        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
+        pattern.verify(0, &found, format_args!("{what}: Direct3D's data"))?;
 
         pattern = pattern.other();
         mapped.write(&stream, number as usize, &pattern.bytes(0, data.len()))?;
         gpu.copy_plane(subresource, buffer.resource(), plane.offset, Way::Up)?;
-        pattern.verify(0, &gpu.read_texture(subresource)?, &format!("{what}: the device's data"))?;
+        pattern.verify(0, &gpu.read_texture(subresource)?, format_args!("{what}: the device's data"))?;
     }
     Ok(())
 }

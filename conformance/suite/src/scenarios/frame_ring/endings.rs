@@ -11,7 +11,7 @@ use super::{BYTES, ClosedQueue, IN_FLIGHT, Log, Rig, SIZE, USAGE, of_frame, vulk
 use crate::context::Context;
 use crate::leak_check::leak_check;
 use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, verify_bytes};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -79,7 +79,7 @@ fn failing_half(context: &Context) -> Verdict {
     for frame in held {
         let found = rig.read(frame)?;
         let (filled, rest) = found.split_at(SIZE / 2);
-        ensure!(filled.iter().all(|byte| *byte == 0x33), "the work before the failure did not run");
+        verify_bytes(filled, 0x33, "the work before the failure did not run")?;
         context.pattern().verify(BYTES / 2, rest, "the bytes beside the work before the failure")?;
     }
     for number in 0..2 * IN_FLIGHT as u64 {
@@ -121,7 +121,7 @@ fn misuse(context: &Context) -> Verdict {
     frame.compute(&rig.stream, |stream, memory| stream.fill(memory.buffers()[0].slice(..16)?, 0x44))?;
     expect_invalid(frame.compute(&rig.stream, untouched), "compute twice")?;
     let found = rig.read(frame)?;
-    ensure!(found[..16].iter().all(|byte| *byte == 0x44), "the half after rejected ones did not run");
+    verify_bytes(&found[..16], 0x44, "the half after rejected ones did not run")?;
     context.pattern().verify(16, &found[16..], "the bytes after rejected halves")?;
     let begins = Rig::with(context, FrameRingOptions::new(1).first(FrameSide::Compute))?;
     let mut frame = begins.acquire()?;

@@ -166,7 +166,7 @@ fn check_halves(rig: &Rig<'_>, frame: Frame) -> Verdict {
 
 fn verify_halves(context: &Context, number: u64, found: &[u8]) -> Verdict {
     for (half, writer) in found.chunks_exact(SIZE / 2).zip(["the exporter", "the stream"]) {
-        of_frame(context, number).verify(0, half, &format!("frame {number}, written by {writer}"))?;
+        of_frame(context, number).verify(0, half, format_args!("frame {number}, written by {writer}"))?;
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ fn compute_first(context: &Context) -> Verdict {
     let mut in_flight = VecDeque::new();
     let check = |frame: Frame| {
         let number = frame.number();
-        of_frame(context, number).verify(0, &rig.read(frame)?, &format!("frame {number}, from the device"))
+        of_frame(context, number).verify(0, &rig.read(frame)?, format_args!("frame {number}, from the device"))
     };
     for number in 0..FRAMES {
         if in_flight.len() == IN_FLIGHT {
@@ -318,7 +318,7 @@ fn images(context: &Context) -> Verdict {
         read.wait(WAIT_TIMEOUT)?;
         let mut found = vec![0; TEXELS];
         target.read(0, &mut found)?;
-        back(number).verify(0, &found, &format!("frame {number}, from the stream"))
+        back(number).verify(0, &found, format_args!("frame {number}, from the stream"))
     };
     let mut in_flight = VecDeque::new();
     for number in 0..FRAMES {
@@ -336,7 +336,7 @@ fn images(context: &Context) -> Verdict {
             transfer(stream, image, &mut found, false)?;
             transfer(stream, image, &mut texels, true)
         })?;
-        of_frame(context, number).verify(0, &found, &format!("frame {number}, from the exporter"))?;
+        of_frame(context, number).verify(0, &found, format_args!("frame {number}, from the exporter"))?;
         in_flight.push_back(frame);
     }
     in_flight.into_iter().try_for_each(check)

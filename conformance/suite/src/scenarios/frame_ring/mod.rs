@@ -109,7 +109,7 @@ impl Log {
     /// Fails unless each frame has its own data.
     fn verify(&self, context: &Context) -> Verdict {
         for (number, found) in (0..).zip(self.buffer.contents()?.chunks_exact(SIZE)) {
-            of_frame(context, number).verify(0, found, &format!("frame {number}, as the stream found it"))?;
+            of_frame(context, number).verify(0, found, format_args!("frame {number}, as the stream found it"))?;
         }
         Ok(())
     }

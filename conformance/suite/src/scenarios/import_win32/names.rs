@@ -6,6 +6,7 @@ use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, Memo
 use super::super::rejected;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 use crate::system::objects;
 use crate::{ensure, ensure_eq, request};
@@ -116,12 +117,12 @@ fn every_kind(context: &Context) -> Verdict {
     for (name, (section, bytes)) in names.iter().zip(&sections) {
         let memory = import(context, name)?;
         let mapped = memory.map_buffer(..)?;
-        ensure!(context.read(&stream, &mapped)? == *bytes, "{name:?}: other data than the section has");
+        compare(&context.read(&stream, &mapped)?, bytes, format_args!("{name:?}: the section's data"))?;
         let other: Vec<u8> = bytes.iter().rev().copied().collect();
         stream.write(&mapped, &other)?;
         let mut found = vec![0; other.len()];
         objects::read_section(std::os::windows::io::AsRawHandle::as_raw_handle(section), &mut found)?;
-        ensure!(found == other, "{name:?}: the written data is not in the section");
+        compare(&found, &other, format_args!("{name:?}: the written data in the section"))?;
         mapped.close()?;
         memory.close()?;
     }

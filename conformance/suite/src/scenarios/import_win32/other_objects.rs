@@ -284,7 +284,7 @@ fn within(context: &Context) -> Verdict {
         let known = size.min(SIZE);
         let mut found = vec![0; usize::try_from(known)?];
         stream.read(mapped.slice(..known)?, &mut found)?;
-        context.pattern().verify(0, &found, &format!("an import of {size} bytes"))?;
+        context.pattern().verify(0, &found, format_args!("an import of {size} bytes"))?;
         let error = memory.map_buffer(0..size + 1).err();
         ensure_eq!(
             error.map(|error| error.kind()),

@@ -11,9 +11,10 @@ use crate::context::Context;
 use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::need::Need;
 use crate::outcome::{Stop, StopKind, Verdict};
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::system::objects::{event, is_open, is_same_object};
-use crate::{ensure, ensure_eq, request};
+use crate::{ensure, request};
 
 scenarios! {
     "import.win32_kept_handle", Any,
@@ -188,11 +189,11 @@ fn many(context: &Context) -> Verdict {
         let (first, last) = (&mapped[0], &mapped[mapped.len() - 1]);
         let value = u8::try_from(mapped.len()).unwrap_or(0);
         stream.fill(first, value)?;
-        ensure_eq!(context.read(&stream, last)?, vec![value; length], "the data written through another import");
+        verify_bytes(&context.read(&stream, last)?, value, "the data written through another import")?;
     }
     let mut found = vec![0; length];
     kept.buffer.read(0, &mut found)?;
-    ensure_eq!(found, vec![1; length], "the exporter's view");
+    verify_bytes(&found, 1, "the exporter's view")?;
     drop((mapped, stream));
     let after = ResourceSnapshot::settled_descriptors(&before)?;
     ensure!(after <= before.descriptors, "{after} handles are open, {} were", before.descriptors);

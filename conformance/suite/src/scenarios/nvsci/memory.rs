@@ -9,7 +9,7 @@ use gpu_interop::nvsci::{
 use super::{Rig, import};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::verify_bytes;
+use crate::pattern::{compare, verify_bytes};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
@@ -59,7 +59,7 @@ fn both_ways(context: &Context) -> Verdict {
         stream.write(&mapped, &inverted)?;
         let mut found = vec![0; size];
         buffer.read(0, &mut found)?;
-        ensure!(found == inverted, "the CPU's view of {size} bytes is not the device's data");
+        compare(&found, &inverted, "the CPU's view of the device's data")?;
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ fn part(context: &Context) -> Verdict {
     let mut found = [0; 3 * 4096];
     buffer.read(0, &mut found)?;
     for (page, expected) in found.chunks(4096).zip([0x11, 0x22, 0x11]) {
-        ensure!(page.iter().all(|byte| *byte == expected), "a page is not all {expected:#x}");
+        verify_bytes(page, expected, format_args!("a page is not all {expected:#x}"))?;
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn read_only(context: &Context) -> Verdict {
     verify_bytes(&found, 0x77, "the duplicate is not the same memory")?;
     // The memory lives as long as either object.
     drop((writable, buffer));
-    ensure!(context.read(&stream, &readable)?.iter().all(|byte| *byte == 0x77), "the duplicate lost its memory");
+    verify_bytes(&context.read(&stream, &readable)?, 0x77, "the duplicate lost its memory")?;
     Ok(())
 }
 
@@ -152,7 +152,7 @@ fn several_lists(context: &Context) -> Verdict {
     let stream = context.stream()?;
     for (buffer, expected) in [(first, 1), (second, 2)] {
         let found = context.read(&stream, &import(context, &buffer)?)?;
-        ensure!(found.iter().all(|byte| *byte == expected), "buffer {expected} holds something else");
+        verify_bytes(&found, expected, format_args!("buffer {expected} holds something else"))?;
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ fn rows(context: &Context) -> Verdict {
     ensure_eq!(found.len() as u64, buffer.properties().size(), "bytes of the import");
     for row in 0..PLANE.height {
         let at = bytes(start(row))?;
-        pattern.verify(u64::from(row) * ROW as u64, &found[at..at + ROW], &format!("row {row}"))?;
+        pattern.verify(u64::from(row) * ROW as u64, &found[at..at + ROW], format_args!("row {row}"))?;
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ fn array(context: &Context) -> Verdict {
     for row in 0..height {
         let mut found = [0; ROW];
         buffer.read(start(row), &mut found)?;
-        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not the device's data");
+        compare(&found, &texels[row * ROW..(row + 1) * ROW], format_args!("row {row} of the device's data"))?;
     }
     duplicated(context, &buffer, &texels)?;
     // Only the device knows the block-linear layout.
@@ -255,7 +255,7 @@ fn duplicated(context: &Context, buffer: &Buffer, texels: &[u8]) -> Verdict {
     let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
     let mut again = vec![0; texels.len()];
     stream.read_array(mapped.level(0)?, &mut again)?;
-    ensure!(again == texels, "the duplicate has other texels");
+    compare(&again, texels, "texels of the duplicate")?;
     expect_error(stream.write_array(mapped.level(0)?, &again), ErrorKind::InvalidArgument, "writing to the duplicate")?;
     Ok(())
 }
@@ -282,10 +282,7 @@ fn planes(context: &Context) -> Verdict {
     let found = context.read(&stream, &super::import(context, &buffer)?)?;
     for (plane, number) in properties.planes().iter().zip(1..) {
         let at = bytes(plane.offset)?;
-        ensure!(
-            found[at..at + bytes(plane.size)?].iter().all(|byte| *byte == number),
-            "plane {number} was overwritten"
-        );
+        verify_bytes(&found[at..at + bytes(plane.size)?], number, format_args!("plane {number} was overwritten"))?;
     }
     expect_error(buffer.array_desc(3), ErrorKind::InvalidArgument, "a fourth plane")?;
     Ok(())

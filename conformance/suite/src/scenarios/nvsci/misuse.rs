@@ -12,6 +12,7 @@ use super::Rig;
 use crate::context::Context;
 use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, rejected, rejected_before_driver};
 use crate::{ensure, ensure_eq};
@@ -170,7 +171,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         object.wait(&stream, &fence, MemSync::Synchronize)?;
         cpu.wait(&fence, Duration::from_secs(20))?;
         let found = context.read(&stream, &readable)?;
-        crate::ensure!(found.iter().all(|found| *found == byte), "cycle {number}: other data");
+        verify_bytes(&found, byte, format_args!("cycle {number}: other data"))?;
         object.close()?;
         writable.close()?;
         Ok(readable.close()?)

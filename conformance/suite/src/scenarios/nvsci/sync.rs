@@ -82,7 +82,7 @@ fn to_stream(context: &Context) -> Verdict {
         drop(held);
         let mut found = vec![0; SIZE];
         second.read(copy.slice(0..SIZE as u64)?, &mut found)?;
-        ensure!(found.iter().all(|byte| *byte == round), "round {round}, {memory:?}: the signal came too early");
+        verify_bytes(&found, round, format_args!("round {round}, {memory:?}: the signal came too early"))?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn from_cpu(context: &Context) -> Verdict {
         }
         buffer.write(0, &pattern.bytes(round * SIZE as u64, SIZE))?;
         object.signal()?;
-        pattern.verify(round * SIZE as u64, &context.read(&stream, &mapped)?, &format!("round {round}"))?;
+        pattern.verify(round * SIZE as u64, &context.read(&stream, &mapped)?, format_args!("round {round}"))?;
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ fn ping_pong(context: &Context) -> Verdict {
     let mut found = vec![0; all.try_into().unwrap_or(0)];
     other.read(0, &mut found)?;
     for (copy, number) in found.chunks(BLOCK.try_into().unwrap_or(1)).zip(0..ROUNDS) {
-        ensure!(copy.iter().all(|byte| *byte == number), "the copy of round {number} is not of its fill");
+        verify_bytes(copy, number, format_args!("the copy of round {number} is not of its fill"))?;
     }
     ensure_eq!(found.len() as u64, all, "bytes that were read");
     Ok(())
@@ -341,6 +341,6 @@ fn drop_pending(context: &Context) -> Verdict {
     second.synchronize()?;
     context.device().collect();
     let found = context.read(&second, &target)?;
-    ensure!(found.iter().all(|byte| *byte == 0x3c), "the work did not end well");
+    verify_bytes(&found, 0x3c, "the work did not end well")?;
     Ok(())
 }

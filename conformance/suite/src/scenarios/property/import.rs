@@ -172,7 +172,7 @@ fn map(
             if known > 0 {
                 let mut found = vec![0; usize::try_from(known)?];
                 context.stream()?.read(mapped.slice(..known)?, &mut found)?;
-                context.pattern().verify(offset, &found, &format!("{length} bytes mapped at {offset}"))?;
+                context.pattern().verify(offset, &found, format_args!("{length} bytes mapped at {offset}"))?;
             }
             Ok(mapped.close()?)
         }

@@ -12,9 +12,9 @@ use super::super::image_linear::LinearImage;
 use super::check;
 use crate::context::Context;
 use crate::exporter::{ImageSpec, Tiling};
-use crate::image::{SharedImage, compare, plain_format};
+use crate::image::{SharedImage, plain_format};
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, compare};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq, request};
 
@@ -145,7 +145,7 @@ fn apply(stream: &Stream, mapped: &MappedBuffer, step: &Step, model: &mut [u8], 
             let mut found = vec![0; part.range().map_or(0, |range| range.len())];
             let done = part.of(mapped).and_then(|slice| stream.read(slice, &mut found));
             if let Some(range) = agreed(done, part.range(), step)? {
-                compare(&found, &model[range], &format!("the data of {step:?}"))?;
+                compare(&found, &model[range], format_args!("the data of {step:?}"))?;
             }
         }
     }

@@ -12,8 +12,8 @@ use super::{check, with_all_descriptors_back};
 use crate::context::{Context, import_on};
 use crate::ensure_eq;
 use crate::exporter::{ExportedBuffer, ExportedSemaphore};
-use crate::image::compare;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::compare;
 use crate::scenario::scenarios;
 
 scenarios! {

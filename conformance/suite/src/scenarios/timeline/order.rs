@@ -10,6 +10,7 @@ use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::context::Context;
 use crate::exporter::Exchange;
 use crate::outcome::{PROMPT, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::verify_bytes;
 use crate::scenario::Scenario;
 use crate::{ensure, ensure_eq};
 
@@ -51,10 +52,7 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     let check = |(turn, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
         let found = exchange.finish()?;
-        ensure!(
-            found.iter().all(|byte| *byte == expected),
-            "turn {turn}: the exporter does not find the stream's data"
-        );
+        verify_bytes(&found, expected, format_args!("turn {turn}: the exporter does not find the stream's data"))?;
         Ok(())
     };
     for turn in 0..u64::from(TURNS) {
@@ -81,7 +79,7 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     shared.device.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
+        of_turn(context, turn).verify(0, found, format_args!("turn {turn}: the stream's copy"))?;
     }
     Ok(())
 }
@@ -104,8 +102,8 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
         let Some(before) = frame.checked_sub(in_flight).filter(|before| *before > 0) else { return Ok(()) };
         let (input, output) = found.split_at(SIZE);
         let what = |part: &str| format!("{in_flight} in flight, frame {before}, {part}");
-        of_turn(context, before).verify(0, input, &what("the exporter's data"))?;
-        of_turn(context, before).verify(0, output, &what("the device's copy"))
+        of_turn(context, before).verify(0, input, what("the exporter's data"))?;
+        of_turn(context, before).verify(0, output, what("the device's copy"))
     };
     for (frame, (buffer, mapped)) in (1..=FRAMES).zip(slots.iter().cycle()) {
         // Zeros overwrite the device's copy of the previous frame.
@@ -222,7 +220,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         shared.device.wait(ours, WAIT_TIMEOUT)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
         let found = buffer.contents()?;
-        ensure!(found.iter().all(|byte| *byte == context.pattern().byte(turn)), "{ours}: the stream's data is missing");
+        verify_bytes(&found, context.pattern().byte(turn), format_args!("{ours}: the stream's data is missing"))?;
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     Ok(())

@@ -10,6 +10,7 @@ use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::context::Context;
 use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{PROMPT, Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::pattern::verify_bytes;
 use crate::peer::Channel;
 use crate::scenario::Role;
 use crate::system::{self, OsHandle};
@@ -83,7 +84,7 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     shared.device.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
+        of_turn(context, turn).verify(0, found, format_args!("turn {turn}: the stream's copy"))?;
     }
     peer.join()
 }
@@ -95,12 +96,12 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         let data = of_turn(context, turn).bytes(0, SIZE);
         let found = buffer.exchange(at(2 * turn), &data, at(2 * turn + 1))?.finish()?;
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
+        verify_bytes(&found, expected, format_args!("turn {turn}: the stream's data is missing"))?;
     }
     timeline.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
-    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is missing");
+    verify_bytes(&found, last, "the stream's last data is missing")?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::verify_bytes;
 use crate::{ensure, system};
 
 by_strategy! {
@@ -99,7 +100,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
         }
     }
     let found = buffer.contents()?;
-    ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
+    verify_bytes(&found, 0, "something ran before the exporter signalled")?;
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
         stream
@@ -154,7 +155,7 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
     links[0].exporter.wait(1, WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     for (number, found) in found.chunks_exact(CELL).enumerate() {
-        context.pattern().verify(0, found, &format!("cell {number}"))?;
+        context.pattern().verify(0, found, format_args!("cell {number}"))?;
     }
     Ok(())
 }
@@ -253,7 +254,7 @@ fn pending_cycles<S: Strategy>(
         shared.exporter.wait(2, WAIT_TIMEOUT)?;
         if cycle % 10 == 0 {
             let found = buffer.contents()?;
-            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is missing");
+            verify_bytes(&found, byte, format_args!("thread {thread}, cycle {cycle}: the data is missing"))?;
         }
     }
     Ok(())
