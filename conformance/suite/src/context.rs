@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend_under_test::{BackendUnderTest, DriverApi};
 use crate::exporter::{self, BufferSpec, Complaints, ExportedBuffer, Exporter, ExporterName};
 use crate::need::{Need, Setup};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, Verdict, checked_bytes};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
 use crate::process::{self, Request};
@@ -58,11 +58,11 @@ pub struct Recorded {
 /// The work of a scenario in its own process. A scenario that was weakened by mistake passes, but does less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
-    /// Checked conditions. A comparison of data is one.
+    /// Checked conditions. A comparison of data is one, and so is an observation of a driver's behaviour.
     pub checks: u64,
     /// Bytes that were compared with the expected ones.
     pub bytes: u64,
-    /// Sum of the checksums (CRC-32) of the expected data, whose order does not matter.
+    /// Sum of the checksums (CRC-32) of the expected data and of the observations, whose order does not matter.
     #[serde(default)]
     pub data: u64,
 }
@@ -164,6 +164,7 @@ impl Context {
     /// the library.
     pub fn observe(&self, call: impl Into<String>, raw: impl Into<String>, library: impl Into<String>) {
         let observation = Observation { call: call.into(), raw: raw.into(), library: library.into() };
+        checked_bytes(0, &[&observation.call, &observation.raw, &observation.library].map(|text| text.as_bytes()));
         self.observations.lock().observed.push(observation);
     }
 

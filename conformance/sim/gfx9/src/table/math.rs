@@ -458,6 +458,8 @@ mod tests {
         }
     }
 
+    // MinGW's `fmaf`, which it is compared with, rounds twice.
+    #[cfg(not(windows))]
     #[test]
     fn a_fused_single_is_rounded_once() {
         let mut state = 1_u64;
