@@ -142,3 +142,20 @@ pub(super) fn too_great(size: u64, error: Error) -> Stop {
     }
     Stop::from(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::StopKind;
+
+    /// A failure is not taken for a device that is too small.
+    #[test]
+    fn only_memory_that_many_devices_lack_is_skipped() {
+        let of = |size, kind| too_great(size, Error::new(kind, "allocate", "a reason")).kind;
+        assert_eq!(of((1 << 32) + 1, ErrorKind::OutOfMemory), StopKind::Skipped);
+        assert_eq!(of(1 << 32, ErrorKind::OutOfMemory), StopKind::Failed);
+        for kind in [ErrorKind::Driver, ErrorKind::Unsupported, ErrorKind::DeviceLost] {
+            assert_eq!(of(1 << 33, kind), StopKind::Failed, "{kind:?}");
+        }
+    }
+}
