@@ -131,7 +131,18 @@ def mutants_of(crate, since):
         changes.write_text(git("diff", "--relative", f"{since}...HEAD", folder=folder) + "\n")
         command += ["--in-diff", changes]
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(listed or "[]")
+    return [of_result(mutant) for mutant in json.loads(listed or "[]")]
+
+
+def of_result(mutant):
+    """A mutant of a function that returns an alias of `Result` returns a success, which `cargo mutants` does not know."""
+    function, _, value = mutant["name"].partition(" with ")
+    if match := re.fullmatch(r"(?:PyResult|Verdict)::from\((.*)\)|Default::default\(\)", value):
+        if re.search(r"-> (PyResult|Verdict)\b", function):
+            success = f"Ok({match[1] or '()'})"
+            diff = mutant["diff"].replace(value, success)
+            return mutant | {"name": f"{function} with {success}", "replacement": success, "diff": diff}
+    return mutant
 
 
 class Planted:
