@@ -58,11 +58,13 @@ pub struct Recorded {
 /// The work of a scenario in its own process. A scenario that was weakened by mistake passes, but does less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
-    /// Checked conditions. A comparison of data is one, and so is an observation of a driver's behaviour.
+    /// Checked conditions. A comparison of data is one, and so are the error of a rejected call and an observation of a
+    /// driver's behaviour.
     pub checks: u64,
     /// Bytes that were compared with the expected ones.
     pub bytes: u64,
-    /// Sum of the checksums (CRC-32) of the expected data and of the observations, whose order does not matter.
+    /// Sum of the checksums (CRC-32) of the expected data, the names of rejected calls, and the observations, whose order
+    /// does not matter.
     #[serde(default)]
     pub data: u64,
 }

@@ -64,7 +64,7 @@ use gpu_interop::{ErrorKind, ImportError, Stream};
 pub(crate) use groups::{GROUPS, Group, roles, standard};
 pub(crate) use not_covered::NOT_COVERED;
 
-use crate::outcome::{PROMPT, Stop, Verdict};
+use crate::outcome::{PROMPT, Stop, Verdict, checked_bytes};
 
 /// The error of a call that must fail with one of `kinds`, and the returned request.
 fn rejected<T, R: std::fmt::Debug>(
@@ -111,6 +111,7 @@ fn expect_invalid<T>(result: gpu_interop::Result<T>, what: &str) -> Verdict<gpu_
 }
 
 fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> Verdict {
+    checked_bytes(0, &[what.as_bytes()]);
     if kinds.contains(&error.kind()) {
         return Ok(());
     }
