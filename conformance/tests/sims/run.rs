@@ -218,6 +218,10 @@ impl Run {
         if let Some(glob) = self.filter {
             self.command.args(["--filter", &glob]);
         }
+        // Wine's server handles one call at a time: thousands of cycles take minutes beside other tests.
+        if cfg!(windows) && self.command.get_args().all(|argument| argument != "--timeout") {
+            self.command.args(["--timeout", "900"]);
+        }
         self.command.args(self.isolation).arg("--json").arg(json);
         Ok(self.command)
     }
