@@ -136,13 +136,14 @@ def mutants_of(crate, since):
 
 def of_result(mutant):
     """A mutant of a function that returns an alias of `Result` returns a success, which `cargo mutants` does not know."""
-    function, _, value = mutant["name"].partition(" with ")
-    if match := re.fullmatch(r"(?:PyResult|Verdict)::from\((.*)\)|Default::default\(\)", value):
-        if re.search(r"-> (PyResult|Verdict)\b", function):
-            success = f"Ok({match[1] or '()'})"
-            diff = mutant["diff"].replace(value, success)
-            return mutant | {"name": f"{function} with {success}", "replacement": success, "diff": diff}
-    return mutant
+    value = r"(?:PyResult|Verdict)::from\((.*)\)|Default::default\(\)"
+    match = re.fullmatch(rf"(.* -> (?:PyResult|Verdict)\b.*) with ({value})", mutant["name"])
+    if match is None:
+        return mutant
+    function, value, inner = match.groups()
+    success = f"Ok({inner or '()'})"
+    diff = mutant["diff"].replace(value, success)
+    return mutant | {"name": f"{function} with {success}", "replacement": success, "diff": diff}
 
 
 class Planted:

@@ -63,8 +63,8 @@ pub struct Work {
     pub checks: u64,
     /// Bytes that were compared with the expected ones.
     pub bytes: u64,
-    /// Sum of the checksums (CRC-32) of the expected data, the names of rejected calls, and the observations, whose order
-    /// does not matter.
+    /// Sum of the checksums (CRC-32) of the expected data or what describes it, of the names of rejected calls, and of the
+    /// observations, whose order does not matter.
     #[serde(default)]
     pub data: u64,
 }

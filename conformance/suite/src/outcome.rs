@@ -242,7 +242,7 @@ impl From<rustix::io::Errno> for Stop {
 /// The work of the scenarios of this process: conditions, bytes of data, and the sum of the checksums.
 static CHECKED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
-/// Counts a checked condition, for bytes of data or none, with the checksum of the expected data.
+/// Counts a checked condition, for so many bytes of data or none.
 fn count(bytes: usize, checksum: u32) {
     // Relaxed: the counters order nothing else.
     for (counter, more) in CHECKED.iter().zip([1, bytes as u64, checksum.into()]) {
@@ -256,7 +256,8 @@ pub fn checked() {
     count(0, 0);
 }
 
-/// Counts a comparison of so many bytes with data that these parts describe, or are.
+/// Counts a checked condition, for so many bytes of data or none, with the checksum of the parts: the expected data, or what
+/// describes it.
 pub(crate) fn checked_bytes(length: usize, parts: &[&[u8]]) {
     let mut hasher = crc32fast::Hasher::new();
     parts.iter().for_each(|part| hasher.update(part));

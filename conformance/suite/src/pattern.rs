@@ -100,14 +100,7 @@ impl Pattern {
             let count = parts.iter().map(|part| part.count).sum();
             Differences { count, first: parts.into_iter().find_map(|part| part.first) }
         };
-        match differences.first {
-            None => Ok(()),
-            Some((position, expected, found_byte)) => Err(Stop::failed(format!(
-                "{what}: {} of {} bytes differ, the first at {position}: expected {expected:#04x}, found {found_byte:#04x}",
-                differences.count,
-                found.len()
-            ))),
-        }
+        differences.verdict(found.len(), what)
     }
 
     /// Compares bytes at position `from` of data that begins at `offset` of the pattern.
@@ -120,26 +113,43 @@ impl Pattern {
             let start = from + (index * CHUNK) as u64;
             let expected = &mut expected[..chunk.len()];
             write_pattern(self.seed, offset + start, expected);
-            if chunk == expected {
-                continue;
-            }
-            for (position, (found, expected)) in (start..).zip(chunk.iter().zip(&*expected)) {
-                if found != expected {
-                    differences.count += 1;
-                    differences.first.get_or_insert((position, *expected, *found));
-                }
-            }
+            differences.add(start, chunk, expected);
         }
         differences
     }
 }
 
-/// The differences between bytes and the pattern.
+/// The differences between bytes and the expected ones.
 #[derive(Debug, Default)]
 struct Differences {
     count: u64,
     /// The position of the first, the expected byte, and the found one.
     first: Option<(u64, u8, u8)>,
+}
+
+impl Differences {
+    /// Adds those of bytes at position `start`.
+    fn add(&mut self, start: u64, found: &[u8], expected: &[u8]) {
+        // Slices are compared as a whole: unoptimised builds need long for single bytes.
+        if found == expected {
+            return;
+        }
+        for (position, (found, expected)) in (start..).zip(found.iter().zip(expected)) {
+            if found != expected {
+                self.count += 1;
+                self.first.get_or_insert((position, *expected, *found));
+            }
+        }
+    }
+
+    /// A failure if there are any, of `length` bytes.
+    fn verdict(&self, length: usize, what: impl Display) -> Verdict {
+        let Some((position, expected, found)) = self.first else { return Ok(()) };
+        Err(Stop::failed(format!(
+            "{what}: {} of {length} bytes differ, the first at {position}: expected {expected:#04x}, found {found:#04x}",
+            self.count
+        )))
+    }
 }
 
 /// The number of bytes of one thread, of `length` bytes that several threads write or compare. Few bytes are left to one
@@ -180,19 +190,9 @@ pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: impl Display) -> Verdic
 pub(crate) fn compare(found: &[u8], expected: &[u8], what: impl Display) -> Verdict {
     ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
     checked_bytes(found.len(), &[expected]);
-    // Slices are compared as a whole: unoptimised builds need long for single bytes.
-    if found == expected {
-        return Ok(());
-    }
-    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
-    match differing.next() {
-        None => Ok(()),
-        Some((at, (found_byte, expected))) => Err(Stop::failed(format!(
-            "{what}: {} of {} bytes differ, the first at {at}: expected {expected:#04x}, found {found_byte:#04x}",
-            differing.count() + 1,
-            found.len()
-        ))),
-    }
+    let mut differences = Differences::default();
+    differences.add(0, found, expected);
+    differences.verdict(found.len(), what)
 }
 
 #[cfg(test)]

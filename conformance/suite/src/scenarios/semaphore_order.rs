@@ -243,10 +243,7 @@ fn two_streams(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(step + 1)])?;
     }
     odd.synchronize_timeout(WAIT_TIMEOUT)?;
-    let found = buffer.contents()?;
-    let last = context.pattern().byte(498);
-    verify_bytes(&found, last, "the two streams did not take turns")?;
-    Ok(())
+    buffer.verify_all(context.pattern().byte(498), "the two streams did not take turns")
 }
 
 fn thousand_frames(context: &Context) -> Verdict {

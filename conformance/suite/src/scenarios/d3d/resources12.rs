@@ -121,8 +121,7 @@ fn named(context: &Context) -> Verdict {
     stream.fill(&mapped, 0x7e)?;
     stream.synchronize()?;
     gpu.read(placed.resource(), 0, &mut found)?;
-    verify_bytes(&found, 0x7e, "the heap that has the name is another")?;
-    Ok(())
+    verify_bytes(&found, 0x7e, "the heap that has the name is another")
 }
 
 /// Formats with the bytes of a texel.

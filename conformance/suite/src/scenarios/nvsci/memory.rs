@@ -110,8 +110,7 @@ fn read_only(context: &Context) -> Verdict {
     verify_bytes(&found, 0x77, "the duplicate is not the same memory")?;
     // The memory lives as long as either object.
     drop((writable, buffer));
-    verify_bytes(&context.read(&stream, &readable)?, 0x77, "the duplicate lost its memory")?;
-    Ok(())
+    verify_bytes(&context.read(&stream, &readable)?, 0x77, "the duplicate lost its memory")
 }
 
 fn attributes(context: &Context) -> Verdict {

@@ -182,8 +182,7 @@ fn deterministic(context: &Context) -> Verdict {
     stream.fill(&mapped, 0x66)?;
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let found = context.read(&waits, &mapped)?;
-    verify_bytes(&found, 0x66, "the stream did not wait for the value")?;
-    Ok(())
+    verify_bytes(&found, 0x66, "the stream did not wait for the value")
 }
 
 fn ping_pong(context: &Context) -> Verdict {
@@ -341,6 +340,5 @@ fn drop_pending(context: &Context) -> Verdict {
     second.synchronize()?;
     context.device().collect();
     let found = context.read(&second, &target)?;
-    verify_bytes(&found, 0x3c, "the work did not end well")?;
-    Ok(())
+    verify_bytes(&found, 0x3c, "the work did not end well")
 }

@@ -10,7 +10,6 @@ use super::{Shared, Strategy, by_strategy, let_go};
 use crate::context::{Context, import_on};
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{PROMPT, Stop, Verdict, WAIT_TIMEOUT, WATCH};
-use crate::pattern::verify_bytes;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
@@ -169,8 +168,7 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
         let error = let_go(stream)?;
         ensure!(error.to_string().contains(REASON), "the stream's error lacks the reason: {error}");
     }
-    let found = buffer.contents()?;
-    verify_bytes(&found, 0x5a, "the work behind the turns has not run")?;
+    buffer.verify_all(0x5a, "the work behind the turns has not run")?;
     for (what, result) in [
         ("the value", shared.device.value().map(drop)),
         ("a wait of the host", shared.device.wait(1, WAIT_TIMEOUT)),
@@ -188,6 +186,5 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     streams[0].signal_timeline(&other.device, 2)?;
     other.exporter.signal(1)?;
     other.exporter.wait(2, WAIT_TIMEOUT)?;
-    let found = buffer.contents()?;
-    verify_bytes(&found, 0xa5, "bytes that another timeline's stream wrote")
+    buffer.verify_all(0xa5, "bytes that another timeline's stream wrote")
 }

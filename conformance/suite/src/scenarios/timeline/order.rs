@@ -52,8 +52,7 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     let check = |(turn, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
         let found = exchange.finish()?;
-        verify_bytes(&found, expected, format_args!("turn {turn}: the exporter does not find the stream's data"))?;
-        Ok(())
+        verify_bytes(&found, expected, format_args!("turn {turn}: the exporter does not find the stream's data"))
     };
     for turn in 0..u64::from(TURNS) {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
@@ -219,8 +218,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         shared.exporter.signal(theirs)?;
         shared.device.wait(ours, WAIT_TIMEOUT)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
-        let found = buffer.contents()?;
-        verify_bytes(&found, context.pattern().byte(turn), format_args!("{ours}: the stream's data is missing"))?;
+        buffer.verify_all(context.pattern().byte(turn), &format!("{ours}: the stream's data is missing"))?;
         stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     Ok(())

@@ -99,10 +99,7 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         verify_bytes(&found, expected, format_args!("turn {turn}: the stream's data is missing"))?;
     }
     timeline.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
-    let found = buffer.contents()?;
-    let last = context.pattern().byte(u64::from(TURNS) - 1);
-    verify_bytes(&found, last, "the stream's last data is missing")?;
-    Ok(())
+    buffer.verify_all(context.pattern().byte(u64::from(TURNS) - 1), "the stream's last data is missing")
 }
 
 fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {

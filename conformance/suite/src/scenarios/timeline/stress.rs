@@ -11,7 +11,6 @@ use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
-use crate::pattern::verify_bytes;
 use crate::{ensure, system};
 
 by_strategy! {
@@ -99,8 +98,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
             stream.signal_timeline(&timelines[task.timeline].device, task.value)?;
         }
     }
-    let found = buffer.contents()?;
-    verify_bytes(&found, 0, "something ran before the exporter signalled")?;
+    buffer.verify_all(0, "something ran before the exporter signalled")?;
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
         stream
@@ -253,8 +251,7 @@ fn pending_cycles<S: Strategy>(
         }
         shared.exporter.wait(2, WAIT_TIMEOUT)?;
         if cycle % 10 == 0 {
-            let found = buffer.contents()?;
-            verify_bytes(&found, byte, format_args!("thread {thread}, cycle {cycle}: the data is missing"))?;
+            buffer.verify_all(byte, &format!("thread {thread}, cycle {cycle}: the data is missing"))?;
         }
     }
     Ok(())
